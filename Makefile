@@ -80,7 +80,7 @@ lint: docs style ## ruff, mypy --strict on the packages, and the documentation's
 style: install-dev ## ruff and mypy --strict, of a user's file too; the site is built by a test
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
-	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard -m tests.tallyguard.typed_user
+	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard -p experiments -p benchmarks -m tests.tallyguard.typed_user
 
 docs: install-dev ## the documentation as a site, in site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -16,6 +16,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -185,7 +186,8 @@ def main() -> None:
     if given.case:
         print(json.dumps(measured(Case(*json.loads(given.case)))))
         return
-    rows, risks = [], {}
+    rows = []
+    risks: dict[Any, Any] = {}
     for case in (Case(*each) for each in CASES if each[0] <= given.most_people):
         found = in_a_process(case)
         known = risks.setdefault((case.people, case.priors), found["mean_risk"])

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -107,7 +108,7 @@ def refined_table() -> None:
     for mistakes in (1, 2):
         settings = HorizonSettings(HORIZON, mistakes)
         name = f"guess and baseline of a slot, s = {mistakes}"
-        contestants[name] = Contestant(lambda one=settings: _start(people, one), size)
+        contestants[name] = Contestant(partial(_start, people, settings), size)
     found = measure(contestants)
     note = f"T = {HORIZON}, {HISTORY_STEPS} steps before, 10 places, 3 exits, 20 raw of {LOCATIONS} locations"
     show("Refined bound", ["what", "people/s"], [[name, rate(value)] for name, value in found.items()], note)
@@ -209,7 +210,7 @@ def main() -> None:
     """Print all tables."""
     sparse = stationary(random_population(100_000, 10, 3))
     dense = stationary(random_population(2_000, 100, 100))
-    cases = {
+    cases: dict[str, tuple[Population, int, Mechanism]] = {
         "sparse, 10 places, 1 raw sensor": (sparse, 1, Raw()),
         "sparse, 10 places, 20 raw sensors": (sparse, 20, Raw()),
         "sparse, 10 places, 20 sensors of sigma 1": (sparse, 20, Gaussian(1.0)),

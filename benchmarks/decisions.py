@@ -19,7 +19,7 @@ from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from benchmarks.continuous import stationary
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import show
-from models.mechanisms import Gaussian, Raw
+from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 
@@ -41,7 +41,7 @@ def choices(rng: np.random.Generator, sensors: int) -> list[SensorChoice]:
     """So many sensors at random locations, each raw, with five noises, or silent."""
     at = rng.choice(LOCATIONS, sensors, replace=False)
     silence = Gaussian(SIGMAS[-1]).expected_absolute_error()
-    options = [Raw(), *map(Gaussian, SIGMAS)]
+    options: list[Mechanism] = [Raw(), *map(Gaussian, SIGMAS)]
     return [
         SensorChoice.of(Sensor(f"s{c}", (int(c),)), options, weight=1.0, cost_of_silence=silence) for c in at
     ]
@@ -64,7 +64,8 @@ def run(population: Population, sensors: int, operations: int) -> Timed:
         accountant.apply(found.schedule)
         accounted.append(time.perf_counter() - began)
         rounds.append(found.rounds)
-    return Timed(*(1e3 * statistics.median(times[1:]) for times in (decided, accounted)), np.median(rounds))
+    decided_ms, accounted_ms = (1e3 * statistics.median(times[1:]) for times in (decided, accounted))
+    return Timed(decided_ms, accounted_ms, float(np.median(rounds)))
 
 
 def account_raw(population: Population, sensors: int) -> float:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,7 +191,7 @@ def run_eventful(server: Broker, folder: Path, minutes: float) -> EventfulReport
     """So many minutes of events, then the comparison."""
     report = EventfulReport(minutes)
     listed = [(f"s{index}", (index,)) for index in range(SENSORS)]
-    settings = {"horizon": 10, "mistakes": 1, "risk_every": 100}
+    settings: dict[str, Any] = {"horizon": 10, "mistakes": 1, "risk_every": 100}
     with OnKafka(folder, server.address, residents(), listed, **settings) as deployment:
         deployment.load_people()
         staying = {"release worker": deployment.start("release")}

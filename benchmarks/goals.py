@@ -43,21 +43,15 @@ class Row(NamedTuple):
     @property
     def cells(self) -> list[str]:
         """As the table has them."""
-        if self.ratio:
-            times = self.theirs / self.now
-            goal = f">= {self.goal:g} x"
-            return [
-                self.work,
-                seconds(self.now),
-                f"{self.peer} {seconds(self.theirs)}",
-                f"{times:.2f} x",
-                goal,
-                "yes" if times >= self.goal else "no",
-            ]
-        goal, met = f"<= {seconds(self.goal)}", "yes" if self.now <= self.goal else "no"
         there = f"{self.peer} {seconds(self.theirs)}" if self.peer else ""
-        times = f"{self.now / self.theirs:.2f} x" if self.peer else ""
-        return [self.work, seconds(self.now), there, times, goal, met]
+        if self.ratio:
+            ratio, goal = self.theirs / self.now, f">= {self.goal:g} x"
+            is_met = ratio >= self.goal
+        else:
+            ratio, goal = self.now / (self.theirs or 1.0), f"<= {seconds(self.goal)}"
+            is_met = self.now <= self.goal
+        times = f"{ratio:.2f} x" if self.peer else ""
+        return [self.work, seconds(self.now), there, times, goal, "yes" if is_met else "no"]
 
 
 def seconds(value: float) -> str:
@@ -231,14 +225,16 @@ def loading() -> Iterator[Row]:
 
 def calibration() -> Iterator[Row]:
     """An entry of a slot's matrix in a sweep, 3,000 and 20,000 personas."""
-    from benchmarks.personas import SLOTS, city, classes, classes_of, day, personas, world
+    from benchmarks.personas import SLOTS, city, classes, day, world
     from models.fitting.calibration import _Sweeping
+    from models.fitting.personas import classes_of, personas
 
     around = city()
     for count in (3_000, 20_000):
         table = classes(count, 1)
         made = personas(classes_of(table, [day(1)]), [day(1)], around)
         flows = world(around, table)
+        assert made.weights is not None
         constraints = flows.constraints(float(made.weights.sum()), made.location_names, SLOTS)
         sweeping = _Sweeping(made, constraints, None)
         found = taken({"sweep": sweeping.sweep}, 3)["sweep"]

@@ -52,7 +52,8 @@ def chain_matrix(places: int, rng: np.random.Generator) -> np.ndarray:
     matrix = 0.5 * np.eye(places)
     for x in range(places):
         matrix[x, rng.choice(places, 3, replace=False)] += rng.dirichlet(np.ones(3)) / 2
-    return matrix / matrix.sum(axis=1, keepdims=True)
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    return matrix
 
 
 def population_of(case: Case, people: int) -> Population:

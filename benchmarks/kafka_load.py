@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def run_load(server: Broker, folder: Path, people: int, sent: Sent) -> LoadResul
     sensors, steps = sent.sensors, sent.steps
     population = draw_population(np.random.default_rng(SEED), people, PLACES)
     listed = [(f"s{index}", (index,)) for index in range(max(sensors, 1))]
-    settings = {"horizon": 10, "mistakes": 5, "risk_every": 10**9, "grace": 2}
+    settings: dict[str, Any] = {"horizon": 10, "mistakes": 5, "risk_every": 10**9, "grace": 2}
     with OnKafka(folder, server.address, population, listed, **settings) as deployment:
         deployment.load_people()
         began = time.monotonic()
@@ -139,7 +139,7 @@ def run_rebalance(server: Broker, folder: Path, people: int, sensors: int, steps
     """A second account worker joins under load, then the first is stopped; what that cost, in words."""
     population = draw_population(np.random.default_rng(SEED), people, PLACES)
     listed = [(f"s{index}", (index,)) for index in range(sensors)]
-    settings = {"horizon": 10, "mistakes": 5, "risk_every": 10**9}
+    settings: dict[str, Any] = {"horizon": 10, "mistakes": 5, "risk_every": 10**9}
     with OnKafka(folder, server.address, population, listed, **settings) as deployment:
         deployment.load_people()
         deployment.start("release")

@@ -14,7 +14,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,13 @@ def run(server: Broker, folder: Path, case: Case) -> list[str]:
     regions, sensors, steps, pace = case
     listed = [(f"s{index}", (index % PLACES,)) for index in range(sensors)]
     region_of = {f"s{index}": f"r{index % regions}" for index in range(sensors)} if regions > 1 else None
-    settings = {"horizon": 10, "risk_every": 10**9, "grace": 2, "sharpen": False, "attack_draws": 0}
+    settings: dict[str, Any] = {
+        "horizon": 10,
+        "risk_every": 10**9,
+        "grace": 2,
+        "sharpen": False,
+        "attack_draws": 0,
+    }
     people = draw_population(np.random.default_rng(SEED), PEOPLE, PLACES)
     with OnKafka(folder, server.address, people, listed, regions=region_of, **settings) as deployment:
         deployment.load_people()
@@ -114,7 +120,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--pace", type=float, default=10.0)
     chosen = parser.parse_args()
-    head = ("regions", "sensors", "sent", "to release, p50 / p99 s", "to risk, p50 / p99 s")
+    head: tuple[str, ...] = ("regions", "sensors", "sent", "to release, p50 / p99 s", "to risk, p50 / p99 s")
     head += ("processor, µs a reading", "of it, s", "memory, MB", "KiB a step")
     print(f"| {' | '.join(head)} |\n|{'---:|' * len(head)}", flush=True)
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "broker") as server:

@@ -71,9 +71,10 @@ def least_cover(family: Sequence[NDArray[np.float64]], solver: str) -> NDArray[n
 
     unit = float(max(member.trace() for member in family)) / len(family[0])
     noise = cp.Variable(family[0].shape, symmetric=True)
-    program = cp.Problem(cp.Minimize(cp.trace(noise)), [noise >> member / unit for member in family])
-    program.solve(**SOLVERS[solver])
-    return unit * noise.value
+    least_trace = cp.Minimize(cp.trace(noise))  # type: ignore[attr-defined]
+    program = cp.Problem(least_trace, [noise >> member / unit for member in family])
+    program.solve(**SOLVERS[solver])  # type: ignore[no-untyped-call]
+    return unit * np.asarray(noise.value)
 
 
 def peak_megabytes() -> float:
@@ -88,7 +89,8 @@ def in_a_process(method: str, solver: str, points: int) -> dict[str, float] | No
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
         return None
-    return json.loads(done.stdout)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def cell(found: dict[str, float] | None) -> str:

@@ -109,6 +109,7 @@ def _measured(around: Surroundings, count: int) -> list[str]:
     began = time.perf_counter()
     found = calibrate(made, [flows], tolerance=1e-4, most_sweeps=200)
     seconds = time.perf_counter() - began
+    assert made.weights is not None
     places = float(np.diff(made.arrays.places_start).mean())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return [

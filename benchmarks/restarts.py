@@ -258,12 +258,13 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
     commit = replace(commit, next_step=steps, window=window, account=account.save(), decided=decided)
     (output / "progress.json").write_bytes(seal(vars(commit)))
     names = load_pseudonym_key(settings, output).pseudonyms(population.people)
-    accountant = Accounts.of(settings, settings.horizon_settings(0), population, names).informed
+    accounts = Accounts.of(settings, settings.horizon_settings(0), population, names)
+    accountant = accounts.informed
     accountant.apply_all(_schedule(registry, step) for step in range(FEW))
     accountant._running = accountant._running._replace(next_step=steps)
     manifest = json.loads((output / "run.json").read_bytes())
     basis = {key: value for key, value in manifest.items() if key not in FILE_ONLY}
-    SnapshotCache(output, basis, 1.0).save(accountant, commit)
+    SnapshotCache(output, basis, 1.0).save(accounts, commit)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks.engine_run import SEED
 from benchmarks.eventful import EventfulReport, draw, page, run_eventful, table
@@ -40,7 +41,7 @@ def kill_often_in_regions(server: Broker, folder: Path, kills: int) -> ChaosRepo
     steps = 10 * kills
     region_of = {name: f"part {number % 3}" for number, (name, _) in enumerate(sensors)}
     budget = {"mechanism": "budget", "budget.share": 0.2, "budget.added": 0.3}
-    more = {"release": budget, "kafka": {"answer_seconds": 60}, "sharpen_operations": 600_000}
+    more: dict[str, Any] = {"release": budget, "kafka": {"answer_seconds": 60}, "sharpen_operations": 600_000}
     Process.copied = True  # or each would be killed before it has started
     try:
         with OnKafka(folder, server.address, population, sensors, regions=region_of, **more) as deployment:

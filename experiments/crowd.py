@@ -228,7 +228,7 @@ def measure(setting: Setting, targets: int = TARGETS) -> Row:
         area=float(area[:, 0].mean()),
         area_error=2.0 * float(area[:, 0].std()) / sqrt(len(area)),
         area_ceiling=float(area[:, 1].mean()),
-        least_p=float(binom.sf(each.sum(axis=2) - 1, days, np.minimum(bounds[:, 1], 1.0)).min()),
+        least_p=float(np.min(binom.sf(each.sum(axis=2) - 1, days, np.minimum(bounds[:, 1], 1.0)))),
         seconds=seconds,
     )
 

@@ -31,7 +31,7 @@ from experiments.drawing import grid, save
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
 from models.fitting import PAPER, fit_priors, read_checkins
-from models.mechanisms import Gaussian, Raw
+from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.city import CityOptions, build_city
@@ -186,7 +186,7 @@ def measured(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, 
 
 
 def _choice(sensor: Sensor) -> SensorChoice:
-    options = [Raw(), *map(Gaussian, SIGMAS)]
+    options: list[Mechanism] = [Raw(), *map(Gaussian, SIGMAS)]
     return SensorChoice.of(sensor, options, weight=1.0, cost_of_silence=SILENCE)
 
 

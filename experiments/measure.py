@@ -31,9 +31,9 @@ class Point:
 def series_of(audit: Audit) -> dict[str, float]:
     """The curves' values of one audit; a moment bound too dear to compute is 1."""
     bounds = audit.bounds
-    moment = 1.0 if bounds.moment is None else bounds.moment
-    values = {"loose": bounds.loose, "tight": bounds.tight, "moment": moment, "certified": audit.certified}
-    return {**values, **attack_successes(audit)}
+    moment = (bounds.model_extra or {})["moment"]
+    values = {"loose": bounds.loose, "tight": bounds.tight, "moment": 1.0 if moment is None else moment}
+    return {**values, "certified": audit.certified, **attack_successes(audit)}
 
 
 def attack_successes(audit: Audit) -> dict[str, float]:

@@ -193,6 +193,7 @@ def measure(method: Method, counts: Counts, city: City, ends: Sequence[int], dra
     missing = np.where(is_shown, 0, counts)
     days = (off - missing).reshape(-1, 24, counts.shape[1]).sum(axis=1)
     found = [_reconstructed(method, city, end, draws) for end in ends]
+    guess, attack, half_width, ceiling = (tuple(each) for each in zip(*found, strict=True))
     log = ReleaseLog.of(schedule_of(city, method.at_most, 0).steps)
     day = read_units(log, DELTA, Days(0, 3600), 25, 2)[1].statement.epsilon
     return Row(
@@ -200,7 +201,10 @@ def measure(method: Method, counts: Counts, city: City, ends: Sequence[int], dra
         float(is_shown.mean()),
         float(np.abs(off)[is_shown].mean()),
         0.0 if "totals" in method.name else float(np.abs(days).mean()),
-        *(tuple(each) for each in zip(*found, strict=True)),
+        guess,
+        attack,
+        half_width,
+        ceiling,
         day,
     )
 

@@ -11,7 +11,7 @@ import csv
 import gzip
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -157,8 +157,8 @@ def _activity(purpose: str, zone: int, home: int, anchor: int) -> int:
 
 def half(survey: Survey, chosen: NDArray[np.bool_]) -> Survey:
     """Some of the people."""
-    parts = (survey.home, survey.work, survey.kind, survey.person_type, survey.activity, survey.zone)
-    return Survey(*(part[chosen] for part in parts), survey.zones)
+    of_people = {name: value[chosen] for name, value in vars(survey).items() if name != "zones"}
+    return replace(survey, **of_people)
 
 
 def made(

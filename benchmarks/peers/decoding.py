@@ -47,7 +47,7 @@ def empty(traces: Traces) -> Found:
     return Found(np.empty(people), np.empty(people), np.empty((people, steps), np.int32))
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True)
 def _loop(
     column: Any, weight: Any, own: Any, labels: Any, likelihood: Any, sums: Any, bests: Any, path: Any
 ) -> None:

@@ -77,11 +77,11 @@ def sensor_model(problem: AttackProblem) -> Any:
         def _compute_likelihood(self, seen: np.ndarray) -> np.ndarray:
             step, value = seen.T
             shown = value[:, None] - here[step]
-            return law[np.clip(shown + reach + 1, 0, len(law) - 1)]
+            return np.asarray(law[np.clip(shown + reach + 1, 0, len(law) - 1)])
 
         def _compute_log_likelihood(self, seen: np.ndarray) -> np.ndarray:
             with np.errstate(divide="ignore"):
-                return np.log(self._compute_likelihood(seen))
+                return np.asarray(np.log(self._compute_likelihood(seen)))
 
     model = SensorModel(len(problem.start), implementation="scaling")
     model.startprob_, model.transmat_, model.n_features = problem.start, problem.matrix, 2

@@ -32,7 +32,7 @@ class _CountsOfStep(NamedTuple):
         """``own`` (K,) is the count of each of the target's places, -1 for none; None without counts."""
         if not block.size:
             return None
-        inverse = np.linalg.inv(root[np.ix_(block, block)])
+        inverse: Floats = np.linalg.inv(root[np.ix_(block, block)]).astype(np.float64)
         added = np.zeros((own.size, block.size))
         seen = np.flatnonzero(own >= 0)
         added[seen, own[seen] - block[0]] = 1.0
@@ -44,7 +44,7 @@ class CollectiveFilter:
 
     def __init__(self, watched: Watched, target: ChainView, others: Moments) -> None:
         self._mean, self._habits = others.mean, Habits.of(target, watched)
-        root = np.linalg.cholesky(others.covariance_of_counts)
+        root = np.linalg.cholesky(others.covariance_of_counts).astype(np.float64)
         self._steps = [
             _CountsOfStep.of(np.flatnonzero(watched.steps_of == t), root, own)
             for t, own in enumerate(self._habits.own)
@@ -70,7 +70,7 @@ class CollectiveFilter:
             residual = residual[parent]
             if step is not None:
                 residual = np.hstack([residual, both[parent, place]])
-        return paths[0]
+        return np.asarray(paths[0])
 
 
 class Collective:

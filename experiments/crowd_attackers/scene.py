@@ -49,7 +49,7 @@ class Watched:
     def of(cls, steps: Sequence[StepSchedule], first_slot: int, locations: int) -> Watched:
         """Of sensors that do not overlap."""
         count_at = np.full((len(steps), locations), -1)
-        steps_of = []
+        steps_of: list[int] = []
         for t, step in enumerate(steps):
             for release in step.releases:
                 count_at[t, list(release.sensor.locations)] = len(steps_of)

@@ -49,7 +49,7 @@ def cheapest_flow(cost: Floats, supply: Integers, demand: Integers) -> Integers:
     leaving = kron(eye_array(rows.size), np.ones((1, columns.size)))
     arriving = kron(np.ones((1, rows.size)), eye_array(columns.size))
     sums = np.concatenate([supply[rows], demand[columns]])
-    solved = linprog(
+    solved = linprog(  # type: ignore[call-overload]
         cost[np.ix_(rows, columns)].ravel(),
         A_eq=csr_array(vstack([leaving, arriving])),
         b_eq=sums,
@@ -179,7 +179,7 @@ def _frequencies(paths: Integers, locations: int) -> tuple[Floats, Integers]:
 
 def _entropy(laws: Floats) -> Floats:
     """Of each row, in nats."""
-    return -(laws * np.log(np.where(laws > 0.0, laws, 1.0))).sum(axis=1)
+    return np.asarray(-(laws * np.log(np.where(laws > 0.0, laws, 1.0))).sum(axis=1))
 
 
 class TrajectoryRecovery:
@@ -204,8 +204,9 @@ def likeliest_path(scene: Scene, target: int, paths: Integers) -> Integers:
     habits = Habits.of(chain, scene.watched)
     own = np.isin(paths, np.append(chain.places, POOL)).all(axis=1)
     fits = np.where(paths[own][:, :, None] == POOL, habits.own < 0, paths[own][:, :, None] == chain.places)
+    free = np.zeros((1, *habits.own.shape))
     with np.errstate(divide="ignore"):
-        traces, scores = habits.likeliest(np.log(fits.astype(float))) if len(fits) else (None, None)
-    if traces is None or np.isneginf(scores.max()):
-        traces, scores = habits.likeliest(np.zeros((1, *habits.own.shape)))
+        traces, scores = habits.likeliest(np.log(fits.astype(float)) if len(fits) else free)
+    if np.isneginf(scores.max()):
+        traces, scores = habits.likeliest(free)
     return np.asarray(chain.places[traces[scores.argmax()]], np.int64)

@@ -311,7 +311,7 @@ def draw_3(figures: Path) -> list[Claim]:
     independent = np.eye(points) * cover.trace() / points
     doubt = [2.0 * np.sqrt(np.diag(sigma - sigma @ np.linalg.solve(sigma + noise, sigma)))
              for noise in (independent, cover)]  # fmt: skip
-    rows = [Fix(t, *trace[t].tolist(), int(t in secrets), float(doubt[0][t]), float(doubt[1][t]))
+    rows = [Fix(t, trace[t, 0], trace[t, 1], int(t in secrets), float(doubt[0][t]), float(doubt[1][t]))
             for t in range(points)]  # fmt: skip
     write_csv(rows, figures / "cip-3.csv")
     figure, axes_of = grid(2, 2, 4.8, 4.2)

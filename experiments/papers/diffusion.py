@@ -127,7 +127,7 @@ def members(places: Floats, graph: TrustGraph, owner: str, sample: int) -> list[
     """What everybody receives of the owner's place."""
     epsilon, process = levels(), PrivateProcess(2, HIGHEST, stream(5, sample))
     return [
-        Member(*places[int(name)].tolist(), hops, epsilon(hops) if hops else math.inf,
+        Member(places[int(name), 0], places[int(name), 1], hops, epsilon(hops) if hops else math.inf,
                float(np.linalg.norm(process.at(min(epsilon(hops), HIGHEST)))) if hops else 0.0)
         for name, hops in graph.distances(owner).items()
     ]  # fmt: skip
@@ -227,7 +227,7 @@ def draw_alice(figures: Path) -> list[Claim]:
     places = np.column_stack([np.cos(angle), np.sin(angle)]) * distance[:, None]
     process = PrivateProcess(1, ALICE, stream(1, 0))  # the first sample of figure 6
     found = [
-        Member(*place.tolist(), float(d), float(e), float(abs(process.at(float(e))[0])))
+        Member(place[0], place[1], float(d), float(e), float(abs(process.at(float(e))[0])))
         for place, d, e in zip(places, distance, epsilon, strict=True)
     ]
     write_csv(found, figures / "diffusion-7.csv")

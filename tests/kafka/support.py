@@ -315,7 +315,9 @@ def in_doubt(sensor: str) -> dict[str, Any]:
 def small_city(people: int, seed: int = 5) -> tuple[Population, list[tuple[str, Sequence[int]]], Any]:
     """Priors, sensors and messages of a simulated city; ``messages(steps)`` gives lines."""
     city = build_city(CityOptions(people=people, sensors=12, active=4, seed=seed))
-    sensors = [(sensor.name, sensor.locations) for sensor in city.registry.sensors]
+    sensors: list[tuple[str, Sequence[int]]] = [
+        (sensor.name, sensor.locations) for sensor in city.registry.sensors
+    ]
 
     def messages(steps: int) -> list[bytes]:
         return [message.line().rstrip() for message in city.messages(steps)]
