@@ -32,7 +32,7 @@ from models.priors import Population
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city import City, CityOptions, build_city
 
-CITY, HOURS, DRAWS, CONFIDENCE = CityOptions(people=80), 40, 20_000, 0.99
+CITY, HOURS, DRAWS, CONFIDENCE = CityOptions(people=80), 40, 50_000, 0.99
 SIGMAS = (None, 0.5, 1.0, 2.0, 3.0)
 MISTAKES = (0, 1, 2, 3)
 VECTORS = (16, 64)
@@ -120,7 +120,7 @@ def measure_rows(
     guess = float(fast.baseline().mean())
     work = {
         f"{vectors} vectors": everybody(population, replace(settings, vectors=vectors), schedule)
-        for vectors in (VECTORS[:1] if sigma is None else VECTORS)
+        for vectors in VECTORS
     }
     part = replace(settings, operations=OPERATIONS * len(population) // 100_000)
     work["a run's limit"] = limited(population, part, schedule)
