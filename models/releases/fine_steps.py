@@ -58,6 +58,7 @@ from models.mechanisms import (
     revealed_by_shift,
     share_reveal_probability,
     shared_reveal,
+    shares_noise,
 )
 from models.noise import MIN_SIGMA
 from models.releases.schedule import (
@@ -165,6 +166,11 @@ class WindowRelease:
     def earliest_place(self) -> int:
         """The first step whose place the own count depends on."""
         return self.first - isinstance(self.sensor, MoveSensor)
+
+    @property
+    def has_own_law(self) -> bool:
+        """Whether what is published depends on the own count alone, with noise of its own."""
+        return not self.miscounts and not shares_noise(self.mechanism) and self.mechanism.noise_law() is not None
 
     @cached_property
     def as_step(self) -> SensorRelease | None:

@@ -13,12 +13,14 @@ For example a window of two steps that counts place 1, somebody who stays put, a
 A count with noise is put in a few levels, likelihoods of the own count: each value's is covered by a few that
 are kept and by exact own counts, which reveals no less. Where there are too many levels, the exact ones show
 the state. Where there are too many states, a window is shown in its single steps.
+
+What was published before the horizon enters as a few laws of its first state, which cover those that all
+levels of these counts leave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import sqrt
 from typing import NamedTuple
 
@@ -26,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_bound import own_signals_of
-from accounting.bounds.noised.sandwich_kernel import history_laws
+from accounting.bounds.noised.sandwich_kernel import thinned_laws
 from accounting.bounds.patterns import affordable_vectors
 from accounting.bounds.patterns.frontier_kernel import (
     EXPANSIONS,
@@ -43,10 +45,10 @@ from accounting.exposure.step_information.likelihood_levels import (
     THREE,
     TWO,
     WHOLE,
-    OwnSignals,
+    LevelTables,
     levels_of,
 )
-from models.mechanisms import Mechanism, Raw, shares_noise, truncated_mass
+from models.mechanisms import Raw, truncated_mass
 from models.priors.chain import ChainView, LocalChain
 from models.releases import MoveSensor, WindowRelease, shown_places
 
@@ -54,24 +56,68 @@ _MOST_STATES = 512  # of a person, in one step
 _MOST_OPERATIONS = 2e10  # some seconds of one core
 _TOLERANCE = 1e-7  # of success, of each search
 _KEPT = (1, 2, 4, 8)  # likelihoods of the own count that are kept of one noised count, in its ways
+_LAWS = 8  # of the first state, beside states that are shown
 _ROUNDING = 1.0 + 1e-12
+
+Way = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Levels (L, K) of a count, and the probability (K,) that it shows the state, by state."""
+
+
+class Presence(NamedTuple):
+    """A count of one step's presence at own places ``cover`` (K,), a channel in levels."""
+
+    step: int
+    cover: NDArray[np.bool_]
+    tables: LevelTables
+    number: int  # of the channel in the tables
+
+
+class OwnWindow(NamedTuple):
+    """A count over the steps ``first..last``, by how often each move between own places is counted, (K, K)."""
+
+    first: int
+    last: int
+    most: int
+    times: NDArray[np.int64]  # of presence by where a move leads
+    noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
+
+    @property
+    def as_exact(self) -> OwnWindow:
+        """The same count without noise, which reveals more."""
+        return self._replace(noise=np.ones(1))
+
+
+class Asked(NamedTuple):
+    """What is to be guessed in the steps of a log, ``label`` (T, K), at which ``cost`` (T,) if wrong.
+
+    Counts of the steps before ``first``, the horizon's, enter as laws. Where the place of step 0 is shown,
+    ``is_shown``, nothing before it matters.
+    """
+
+    start: NDArray[np.float64]  # (K,) law of the place in step 0
+    moves: NDArray[np.float64]  # (T - 1, K, K)
+    label: NDArray[np.int64]
+    cost: NDArray[np.int64]
+    first: int
+    is_shown: bool
+    mistakes: int
 
 
 class _Channel(NamedTuple):
     """One published count: ways to put it in levels, from few to many, and how much it may reveal."""
 
     step: int
-    ways: list[tuple[NDArray[np.float64], NDArray[np.float64]]]  # levels (L, K) and shown (K,), by state
+    ways: list[Way]
     uncertainty: float
 
 
 class _States(NamedTuple):
-    """The states of each step and the moves between them: a chain that is gone through once."""
+    """The states of each step, and how they follow each other."""
 
-    chain: ChainView
-    marginal: NDArray[np.float64]  # (T, K)
-    place: NDArray[np.int64]  # (T, K), own place of each state; -1: no state
-    counted: NDArray[np.int64]  # (T, K, R), how often each window has counted so far
+    place: list[NDArray[np.int64]]  # (k,) of each step
+    mass: list[NDArray[np.float64]]  # (k,)
+    counted: list[NDArray[np.int64]]  # (k, W), how often each window has counted so far
+    moves: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]  # from, to, probability
 
 
 def own_counts_success(
@@ -82,195 +128,181 @@ def own_counts_success(
     The observations of ``exposure`` are the counts of single steps beside the windows. None where it is too
     expensive.
     """
-    found = _success(exposure, owns, horizon, mistakes, wanted)
-    if found is None or all(own.release.mechanism.is_exact for own in owns):
-        return found
-    exact = [replace(own, release=replace(own.release, mechanism=Raw())) for own in owns]
-    without_noise = _success(exposure, exact, horizon, mistakes, wanted)  # which reveals more
-    return found if without_noise is None else min(found, without_noise)
-
-
-def _success(
-    exposure: Exposure, owns: Sequence[OwnCount], horizon: tuple[int, int], mistakes: int, wanted: int
-) -> float | None:
-    """:func:`own_counts_success` through the noise of the windows."""
-    whole, in_steps = _chosen(exposure, owns)
-    if not whole:
-        return None
-    states = _states(exposure, whole, horizon)
+    first, last = horizon
+    asked_in = (np.arange(exposure.steps) >= first) & (np.arange(exposure.steps) <= last)
+    cost = np.where(asked_in, exposure.cost, 0)
+    asked = Asked(exposure.start, exposure.moves, exposure.guessed, cost, first, False, mistakes)
     signals = [each for t in range(exposure.steps) for each in own_signals_of(exposure, t)]
     left_out = sum(each.rays.left_out for each in signals)
     left_out += sum(truncated_mass(own.release.mechanism) for own in owns)
-    channels = [_of_places(states, each.step, each.cover, each.mechanism or Raw()) for each in signals]
-    for own in in_steps:
+    plain = [Presence(each.step, each.cover, levels_of(each.mechanism or Raw()), 0) for each in signals]  # type: ignore[arg-type]
+    whole: list[OwnWindow] = []
+    for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):
+        window = _window_of(exposure, own.release)
+        if own.release.has_own_law and _states(asked, [*whole, window]) is not None:
+            whole.append(window)
+            continue
         for part in shown_places(own.release):
             cover = np.isin(exposure.chain.places, part.places.locations)
-            channels.append(_of_places(states, own.release.first + part.places.offset, cover, part.mechanism))
-    channels += [_of_window(exposure, states, number, own) for number, own in enumerate(whole)]
+            step = own.release.first + part.places.offset
+            plain.append(Presence(step, cover, levels_of(part.mechanism), 0))  # type: ignore[arg-type]
+    if not whole:
+        return None
+    found = [success_by_own_counts(asked, plain, whole, wanted, most) for most in (1, SEQUENCES)]
+    if any(each.noise.size > 1 for each in whole):
+        exact = [each.as_exact for each in whole]
+        found += [success_by_own_counts(asked, plain, exact, wanted, most) for most in (1, SEQUENCES)]
+    known = [each for each in found if each is not None]
+    return min(1.0, min(known) + left_out) if known else None
+
+
+def _window_of(exposure: Exposure, release: WindowRelease) -> OwnWindow:
+    """A release as a count of moves between own places."""
+    if isinstance(release.sensor, MoveSensor):
+        times = counted_moves(exposure, release.sensor)
+    else:
+        here = np.isin(exposure.chain.places, release.sensor.locations)
+        times = np.tile(here.astype(np.int64), (exposure.place_count, 1))
+    noise = release.mechanism.noise_law()
+    law = np.ones(1) if noise is None else noise.probabilities
+    return OwnWindow(release.first, release.last, release.most_counts, times, law)
+
+
+def success_by_own_counts(
+    asked: Asked, plain: Sequence[Presence], windows: Sequence[OwnWindow], wanted: int, sequences: int
+) -> float | None:
+    """Success of any adversary who sees these counts, with so many ``sequences`` of levels a vector.
+
+    None where it is too expensive. Many that hardly ever come may tell less than few.
+    """
+    states = _states(asked, windows)
+    if states is None:
+        return None
+    channels = [_of_presence(states, each) for each in plain]
+    channels += [_of_window(states, number, each) for number, each in enumerate(windows)]
     channels = sorted((each for each in channels if each.uncertainty > 0.0), key=lambda each: each.step)
-    places = states.chain.places.size
-    size = Size(exposure.steps, places, states.chain.value.size // exposure.steps, 0, True)
-    hits = sum(int((each.ways[0][1] > 0.0).sum()) for each in channels)
-    a_search = size.steps * (mistakes + 1) ** 2 * (size.moves + 2 * places)
-    affordable = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * (hits + 1) * a_search)))
-    vectors = min(wanted, affordable, affordable_vectors(size, mistakes, wanted))
+    steps, first = len(asked.cost) - asked.first, asked.first
+    chain, marginal = _chain(asked, states)
+    places = chain.places.size
+    laws = _laws_before(asked, states, [each for each in channels if each.step < first], places)
+    channels = [each._replace(step=each.step - first) for each in channels if each.step >= first]
+    size = Size(steps, places, chain.value.size // steps, 0, True)
+    hits = sum(int((each.ways[0][1] > 0.0).sum()) for each in channels) + len(laws)
+    a_search = size.steps * (asked.mistakes + 1) ** 2 * (size.moves + 2 * places)
+    affordable = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * hits * a_search)))
+    vectors = min(wanted, affordable, affordable_vectors(size, asked.mistakes, wanted))
     if vectors == 0:
         return None
-    person = LocalChain(states.chain, states.marginal[0], 0)
-    outside = Outside(states.marginal[:1], np.zeros(places), np.ones((1, places)))
+    person = LocalChain(chain, marginal[0], 0)
+    outside = Outside(laws, np.zeros(places), np.ones((1, places)))
     effort = FrontierEffort(vectors, _TOLERANCE, 4 * EXPANSIONS * vectors, -1)
-    found = 1.0
-    for most in (
-        vectors,
-        SEQUENCES * vectors,
-    ):  # many that hardly ever come may tell less
-        sight = _sight(channels, states, most)
-        found = min(found, frontier_in_sight(person, sight, states.marginal, mistakes, outside, effort))
-    return float(min(1.0, found + left_out))
+    sight = _sight(channels, steps, places, sequences * vectors)
+    return float(frontier_in_sight(person, sight, marginal, asked.mistakes, outside, effort))
 
 
-def _chosen(exposure: Exposure, owns: Sequence[OwnCount]) -> tuple[list[OwnCount], list[OwnCount]]:
-    """Windows whose own counts are states, those that may reveal most first, and the others."""
-    whole: list[OwnCount] = []
-    states, in_steps = np.full(exposure.steps, exposure.place_count), []
-    for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):
-        open_in = slice(own.release.first, own.release.last + 1)
-        has_own_law = not own.release.miscounts and not shares_noise(own.release.mechanism)
-        if not has_own_law or states[open_in].max() * own.law.size > _MOST_STATES:
-            in_steps.append(own)
-        else:
-            states[open_in] *= own.law.size
-            whole.append(own)
-    return whole, in_steps
+def _states(asked: Asked, windows: Sequence[OwnWindow]) -> _States | None:
+    """Every place and number of counts that the person can come to, step by step; None where many."""
+    place, mass = np.flatnonzero(asked.start), asked.start[asked.start > 0.0]
+    counted = np.zeros((place.size, len(windows)), np.int64)
+    for w, window in enumerate(windows):
+        if window.first == 0:
+            counted[:, w] = np.minimum(window.times[0, place], window.most)
+    states = _States([place], [mass], [counted], [])
+    for t, matrix in enumerate(asked.moves, start=1):
+        before, to = np.nonzero(matrix[place])
+        chance = matrix[place[before], to]
+        code, now = to.copy(), np.zeros((to.size, len(windows)), np.int64)
+        for w, window in enumerate(windows):
+            if window.first <= t <= window.last:
+                now[:, w] = window.times[place[before], to]
+                if t > window.first:
+                    now[:, w] += counted[before, w]
+                now[:, w] = np.minimum(now[:, w], window.most)
+                code = code * (window.most + 1) + now[:, w]
+                _, code = np.unique(code, return_inverse=True)  # so that it does not overflow
+        _, at, state = np.unique(code, return_index=True, return_inverse=True)
+        if at.size > _MOST_STATES:
+            return None
+        mass = np.bincount(state, mass[before] * chance, minlength=at.size)
+        place, counted = to[at], now[at]
+        for kept, each in zip(states, (place, mass, counted, (before, state, chance)), strict=True):
+            kept.append(each)  # type: ignore[arg-type]
+    return states
 
 
-def _states(exposure: Exposure, whole: Sequence[OwnCount], horizon: tuple[int, int]) -> _States:
-    """Every place and number of counts that the person can come to, step by step."""
-    releases = [own.release for own in whole]
-    added = [_times_counted(exposure, each) for each in releases]
-    steps = exposure.steps
-    known: list[dict[tuple[int, ...], float]] = []
-    moves: list[dict[tuple[int, int], float]] = []  # by number of the state before and behind
-    for t in range(steps):
-        law: dict[tuple[int, ...], float] = {}
-        number: dict[tuple[int, ...], int] = {}
-        moved: dict[tuple[int, int], float] = {}
-        before = known[-1].items() if t else [((-1, *(0 for _ in whole)), 1.0)]
-        for i, (state, mass) in enumerate(before):
-            row = exposure.moves[t - 1, state[0]] if t else exposure.start
-            for y in np.flatnonzero(row).tolist():
-                counts = (
-                    min(each.most_counts, (state[r + 1] if t > each.first else 0) + int(times[state[0], y]))
-                    if each.first <= t <= each.last
-                    else 0
-                    for r, (each, times) in enumerate(zip(releases, added, strict=True))
-                )
-                behind = (y, *counts)
-                law[behind] = law.get(behind, 0.0) + mass * float(row[y])
-                moved[i, number.setdefault(behind, len(number))] = float(row[y])
-        known.append(law)
-        moves.append(moved)
-    most = max(*map(len, known), int(exposure.guessed.max()) + 1)  # labels are numbered as states
-    place, count = np.full((steps, most), -1), np.zeros((steps, most, len(whole)), np.int64)
+def _chain(asked: Asked, states: _States) -> tuple[ChainView, NDArray[np.float64]]:
+    """The states from the horizon's first step on as a chain, gone through once, and their laws (T, K)."""
+    first, steps = asked.first, len(asked.cost) - asked.first
+    sizes = [each.size for each in states.place[first:]]
+    most = max(*sizes, int(asked.label[first:].max()) + 1)  # labels are numbered as states
     marginal, label = np.zeros((steps, most)), np.zeros((steps, most + 1), np.int32)
-    for t, law in enumerate(known):
-        table = np.array(list(law), np.int64)
-        place[t, : len(law)], count[t, : len(law)] = table[:, 0], table[:, 1:]
-        marginal[t, : len(law)] = list(law.values())
-        label[t, : len(law)] = exposure.guessed[t, table[:, 0]]
-        label[t, most] = exposure.cost[t] if horizon[0] <= t <= horizon[1] else 0
-    return _States(_chain(moves[1:], marginal, label), marginal, place, count)
+    column_start, row, value = np.zeros((steps, most + 1), np.int32), [], []
+    nonzero = 0
+    for t in range(steps):
+        marginal[t, : sizes[t]] = states.mass[first + t]
+        label[t, : sizes[t]] = asked.label[first + t, states.place[first + t]]
+        label[t, most] = asked.cost[first + t]
+        column_start[t] = nonzero
+        if t + 1 < steps:
+            before, state, chance = states.moves[first + t]
+            order = np.lexsort((before, state))
+            column_start[t, 1:] += np.cumsum(np.bincount(state, minlength=most)).astype(np.int32)
+            row.append(before[order])
+            value.append(chance[order])
+            nonzero += order.size
+    joined = np.concatenate(row or [np.zeros(0)]).astype(np.int32), np.concatenate(value or [np.zeros(0)])
+    return ChainView(np.zeros(most, np.int32), marginal, column_start, *joined, label), marginal
 
 
-def _times_counted(exposure: Exposure, release: WindowRelease) -> NDArray[np.int64]:
-    """How often each move between own places is counted, (K, K); for presence by where it leads."""
-    if isinstance(release.sensor, MoveSensor):
-        return counted_moves(exposure, release.sensor)
-    here = np.isin(exposure.chain.places, release.sensor.locations)
-    return np.tile(here.astype(np.int64), (exposure.place_count, 1))
-
-
-def _chain(
-    moves: Sequence[dict[tuple[int, int], float]], marginal: NDArray[np.float64], label: NDArray[np.int32]
-) -> ChainView:
-    """The moves as a chain with a slot for each step; nothing follows on the last one."""
-    steps, states = marginal.shape
-    column_start = np.zeros((steps, states + 1), np.int32)
-    row: list[int] = []
-    value: list[float] = []
-    for t, moved in enumerate(moves):
-        order = sorted(moved, key=lambda each: (each[1], each[0]))
-        ends = np.cumsum(np.bincount([y for _, y in order], minlength=states))
-        column_start[t] = len(row) + np.append(0, ends)
-        row += [x for x, _ in order]
-        value += [moved[each] for each in order]
-    column_start[steps - 1] = len(row)
-    places = np.zeros(states, np.int32)
-    return ChainView(places, marginal, column_start, np.array(row, np.int32), np.array(value, float), label)
-
-
-def _of_places(states: _States, step: int, cover: NDArray[np.bool_], mechanism: Mechanism) -> _Channel:
-    """A count of presence at own places ``cover`` in one step, with the levels that accounts have for it."""
-    tables, here = levels_of(mechanism), (states.place[step] >= 0) & cover[states.place[step]]  # type: ignore[arg-type]
+def _of_presence(states: _States, count: Presence) -> _Channel:
+    """A count of presence in one step, with the levels that accounts have for it."""
+    here, tables, g = count.cover[states.place[count.step]], count.tables, count.number
     ways = []
     for way in (WHOLE, TWO, THREE):
-        size, shown = int(tables.size[0, way]), np.where(here, tables.shown[0, way], 0.0)
-        absent, present = tables.absent[0, way, :size], tables.present[0, way, :size]
+        size, shown = int(tables.size[g, way]), np.where(here, tables.shown[g, way], 0.0)
+        absent, present = tables.absent[g, way, :size], tables.present[g, way, :size]
         ways.append((np.where(here, present[:, np.newaxis], absent[:, np.newaxis]), shown))
-    if mechanism.is_exact:
+    if tables.shown[g, WHOLE] == 1.0 and tables.present[g, WHOLE, 0] == 0.0:  # exact
         ways[1:] = [(np.stack([~here, here]).astype(float), np.zeros(here.size))]
-    chance = float(states.marginal[step][here].sum())
-    return _Channel(
-        step, ways, min(1.0, mechanism.reveal_probability()) * _variance(np.array([chance, 1.0 - chance]))
-    )
+    chance = float(states.mass[count.step][here].sum())
+    shown_at_most = float(tables.shown[g, WHOLE])
+    return _Channel(count.step, ways, shown_at_most * _variance(np.array([chance, 1.0 - chance])))
 
 
-def _of_window(exposure: Exposure, states: _States, number: int, own: OwnCount) -> _Channel:
+def _of_window(states: _States, number: int, window: OwnWindow) -> _Channel:
     """The count of a window in its last step, by how often the person was counted."""
-    step, count, mechanism = (
-        own.release.last,
-        states.counted[own.release.last, :, number],
-        own.release.mechanism,
-    )
-    noise = mechanism.noise_law()
-    assert noise is not None
-    counts = own.law.size
-    seen = np.zeros((counts + noise.probabilities.size, counts))
-    for n in range(counts):
-        seen[n : n + noise.probabilities.size, n] = noise.probabilities
-    ways = []
-    for most in (0,) if mechanism.is_exact else _KEPT:
-        kept, exact = _kept(exposure.person, seen, own.law, most)
+    count = states.counted[window.last][:, number]
+    law = np.bincount(count, states.mass[window.last])
+    possible = np.flatnonzero(law)
+    spread = int(possible[-1] - possible[0])
+    seen = np.zeros((law.size + window.noise.size - 1, law.size))
+    for n in possible.tolist():
+        seen[n : n + window.noise.size, n] = window.noise
+    ways: list[Way] = []
+    for most in (0,) if window.noise.size == 1 else _KEPT:
+        kept, exact = _kept(seen, law, most)
         ways.append((kept[:, count], exact[count]))
     levels, exact = ways[-1]
-    each = np.where(count == np.arange(counts)[:, np.newaxis], exact, 0.0)
+    each = np.where(count == np.arange(law.size)[:, np.newaxis], exact, 0.0)
     ways.append((np.concatenate((levels, each[each.any(axis=1)])), np.zeros(count.size)))
-    return _Channel(step, ways, own.reveal_probability() * _variance(own.law))
+    padded = np.append(window.noise, np.zeros(spread))
+    apart = float(np.maximum(padded - np.roll(padded, spread), 0.0).sum())
+    return _Channel(window.last, ways, apart * _variance(law))
 
 
 def _kept(
-    person: LocalChain, seen: NDArray[np.float64], law: NDArray[np.float64], most: int
+    seen: NDArray[np.float64], law: NDArray[np.float64], most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Up to ``most`` likelihoods of the own count (L, N), and the probability that it is shown, (N,).
 
     Together they cover every value's (V, N), weighed with the ``law`` of the own count.
     """
     possible = law > 0.0
-    values = seen[:, possible] * law[possible]
-    values = values[values.any(axis=1)]
     levels, shown = np.zeros((1, law.size)), np.zeros(law.size)
     if most == 0:
         shown[possible] = 1.0
         return levels, shown
-    outputs = np.zeros((0, values.shape[0]))
-    nothing = OwnSignals(
-        np.zeros(0, np.int64),
-        np.zeros((0, values.shape[1]), np.bool_),
-        np.zeros(0, np.int64),
-        outputs,
-        outputs,
-    )
-    laws = history_laws(person, nothing, values, 0, np.zeros((1, values.shape[1])), most)
+    laws = thinned_laws(seen[:, possible] * law[possible], most, law[possible])
     likely = laws / law[possible] * _ROUNDING
     is_exact = (laws > 0.0).sum(axis=1) == 1
     shown[possible] = np.minimum(1.0, likely[is_exact].sum(axis=0))
@@ -285,7 +317,26 @@ def _variance(law: NDArray[np.float64]) -> float:
     return max(0.0, 1.0 - float((law**2).sum()))
 
 
-def _sight(channels: Sequence[_Channel], states: _States, most: int) -> Sight:
+def _laws_before(
+    asked: Asked, states: _States, channels: Sequence[_Channel], places: int
+) -> NDArray[np.float64]:
+    """Laws (R, K) of the horizon's first state that cover those that counts before the horizon leave."""
+    laws = np.diag(states.mass[0]) if asked.is_shown else states.mass[0][np.newaxis]
+    coming = list(channels)
+    for t in range(asked.first):
+        while coming and coming[0].step == t:
+            levels, shown = coming.pop(0).ways[-1]
+            corners = np.diag(laws.sum(axis=0) * shown)
+            seen = (laws[:, np.newaxis] * levels).reshape(-1, laws.shape[1])
+            laws = thinned_laws(np.concatenate((seen, corners)), _LAWS, states.mass[t])
+        before, state, chance = states.moves[t]
+        moved = np.zeros((len(laws), states.mass[t + 1].size))
+        np.add.at(moved, (slice(None), state), laws[:, before] * chance)
+        laws = moved
+    return np.ascontiguousarray(np.pad(laws, ((0, 0), (0, places - laws.shape[1]))))
+
+
+def _sight(channels: Sequence[_Channel], steps: int, places: int, most: int) -> Sight:
     """Channels with as many levels as ``most`` sequences allow; those that may reveal most get them first."""
     way, sequences = [0] * len(channels), 1
     order = sorted(range(len(channels)), key=lambda g: channels[g].uncertainty, reverse=True)
@@ -296,19 +347,16 @@ def _sight(channels: Sequence[_Channel], states: _States, most: int) -> Sight:
                 before, after = len(ways[way[g]][0]), len(ways[wanted][0])
                 if sequences // before * after <= most:
                     sequences, way[g] = sequences // before * after, wanted
-    steps, places = states.marginal.shape
     chosen = [each.ways[k] for each, k in zip(channels, way, strict=True)]
     size = np.array([len(levels) for levels, _ in chosen], np.int64)
     level = np.zeros((len(chosen), int(size.max(initial=1)), places))
     first = np.searchsorted([each.step for each in channels], np.arange(steps + 1))
-    combinations, unshown, hidden = (
-        np.ones(steps, np.int64),
-        np.ones((steps, places)),
-        np.ones((steps, places)),
-    )
+    combinations = np.ones(steps, np.int64)
+    unshown, hidden = np.ones((steps, places)), np.ones((steps, places))
     for g, (each, (levels, shown)) in enumerate(zip(channels, chosen, strict=True)):
-        level[g, : size[g]] = levels
+        states = shown.size  # of the step; beyond there are none
+        level[g, : size[g], :states] = levels
         combinations[each.step] *= size[g]
-        unshown[each.step] *= levels.sum(axis=0)
-        hidden[each.step] *= 1.0 - shown
+        unshown[each.step, :states] *= levels.sum(axis=0)
+        hidden[each.step, :states] *= 1.0 - shown
     return Sight(True, size, level, first.astype(np.int64), combinations, 1.0 - hidden, unshown)

@@ -1070,6 +1070,22 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
 
 
 @jit
+def thinned_laws(
+    laws: NDArray[np.float64], most: int, marginal: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Laws (R, K) that cover these (n, K): at most ``most``, and one for each place that they do not cover.
+
+    ``marginal`` (K,) says which places are likely.
+    """
+    count, places = laws.shape
+    space, near = np.zeros((max(count, most + places), places)), np.empty(places)
+    space[:count] = laws
+    for x in range(places):
+        near[x] = max(marginal[x], 1e-3)
+    return space[: _thinned(space, count, most, near, _new_cover(most, places))].copy()
+
+
+@jit
 def history_laws(
     person: LocalChain,
     signals: OwnSignals,
