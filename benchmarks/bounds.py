@@ -1,7 +1,6 @@
-"""Claim: certified bounds for thousands of people a second; a full audit of one person takes milliseconds.
+"""Claim: a full audit of one person takes milliseconds.
 
-First the certified bound of everybody under one schedule in one call, all cores. Then full audits: every
-bound, one person after the other on one thread, without attacks. The moment bound to order 1, 2 and 4.
+Every bound, one person after the other on one thread, without attacks. The moment bound to order 1, 2 and 4.
 ``python -m benchmarks.bounds``
 """
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.population_bounds import certify_population
 from accounting.exposure import Exposure
 from benchmarks.forward_viterbi import LOCATIONS, STEPS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
@@ -48,38 +46,8 @@ def audit_all(population: Population, order: int) -> Callable[[], None]:
     return run
 
 
-def certify_all(population: Population, order: int) -> Callable[[], None]:
-    """Everybody under one schedule of a raw sensor a step at a random location."""
-    sensors = np.random.default_rng(1).choice(LOCATIONS, STEPS)
-    schedule = Schedule(
-        tuple(StepSchedule(t, (SensorRelease(Sensor("s", (int(c),)), Raw()),)) for t, c in enumerate(sensors))
-    )
-
-    def run() -> None:
-        certify_population(population, schedule, MISTAKES, order=order)
-
-    return run
-
-
-def certified() -> None:
-    """The table of the certified bound for a whole population."""
-    sizes = {"full, 100 places": (100, 100, 400), "sparse, 10 places, 3 exits": (10, 3, 8_000)}
-    found = measure(
-        {
-            f"{name}, order {order}": Contestant(
-                certify_all(random_population(people, places, exits), order), float(people)
-            )
-            for name, (places, exits, people) in sizes.items()
-            for order in (1, 2)
-        }
-    )
-    note = f"T = {STEPS}, s = {MISTAKES}, a raw sensor a step, baseline and prior guess included, all cores"
-    rows = [[name, rate(value)] for name, value in found.items()]
-    show("Certified bound of a population", ["own matrix", "people/s"], rows, note)
-
-
-def audits() -> None:
-    """The table of full audits."""
+def main() -> None:
+    """Print the table of full audits."""
     chains = {"full, 100 places": (100, 100), "sparse, 10 places, 3 exits": (10, 3)}
     found = measure(
         {
@@ -97,12 +65,6 @@ def audits() -> None:
         [[name, rate(value)] for name, value in found.items()],
         note,
     )
-
-
-def main() -> None:
-    """Print both tables."""
-    certified()
-    audits()
 
 
 if __name__ == "__main__":

@@ -469,21 +469,14 @@ def _labelled_constants(person: LocalChain, steps: int, mistakes: int) -> PriorC
 
 @jit
 def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bool) -> PriorConstants:
-    """``q`` and the baseline of one person over a horizon of ``steps``."""
+    """``q`` and the baseline of one person over a horizon of ``steps``.
+
+    Where the frontier search proves that no guess is better than the best one found, neither products of
+    moves nor bounds over subsets are formed: they would take most of the time, and nothing could come of it
+    but rounding.
+    """
     if is_labelled(person.chain):
         return _labelled_constants(person, steps, mistakes)
-    return constants_from_gaps(person, steps, mistakes, with_koga, np.empty((0, 1, 1, 1)))
-
-
-@jit
-def constants_from_gaps(
-    person: LocalChain, steps: int, mistakes: int, with_koga: bool, gaps: NDArray[np.float64]
-) -> PriorConstants:
-    """The same with given products of moves, ``s + 1`` or more; of none, they are formed where affordable.
-
-    Where the frontier search proves that no guess is better than the best one found, neither products nor
-    bounds over subsets are: they would take most of the time, and nothing could come of it but rounding.
-    """
     marginal = marginals(person, steps)
     known = guesses_by_step(person, marginal, mistakes)
     searched = _search_guess(person, steps, mistakes)
@@ -491,9 +484,9 @@ def constants_from_gaps(
     best = max(known.success, searched.success)
     if with_koga or mistakes == 0 or searched.bound > best * (1.0 + 2.0 * _ROUNDING):
         slots, place_count = person.chain.start.shape
-        if gaps.shape[0] == 0 and gaps_affordable(place_count, slots, steps, mistakes):
+        gaps = np.empty((0, 1, 1, 1))
+        if gaps_affordable(place_count, slots, steps, mistakes):
             gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
-        if gaps.shape[0] > 0:
             bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
         known = or_constant(known, person, marginal, mistakes, gaps)
     known = _or_searched(known, searched)
