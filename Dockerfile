@@ -28,7 +28,7 @@ WORKDIR /opt/tallyguard/lib/python3.11/site-packages
 RUN find . -depth -type d \( -name tests -o -name include \) -exec rm -r {} + \
  && find . -name "*.pyi" -delete \
  && rm -f pyarrow/*flight* pyarrow/*_s3* pyarrow/libarrow_python*.so pyarrow/libarrow_python*.so.*.*.* \
- && strip --strip-unneeded llvmlite/binding/libllvmlite.so pyarrow/*.so* \
+ && strip --strip-unneeded llvmlite/binding/libllvmlite.so pyarrow/*.so* zstandard/*.so aiohttp/*.so \
  && pip uninstall --yes --quiet setuptools pip
 
 # Kernels are compiled for x86-64-v3 (AVX2: every server since 2015), as on every machine, so that those in the image
