@@ -10,6 +10,7 @@ import numpy as np
 
 from accounting.bounds.information_bounds import DIVERGENCE, LOOSE, TIGHT
 from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED, SANDWICH
+from accounting.bounds.noised.own_counts_bound import BY_OWN_COUNTS
 from accounting.bounds.noised.sandwich_kernel import BY_SANDWICH
 from accounting.bounds.patterns import CODES, EXACT, FRONTIER, RAW_BOUNDS
 from accounting.bounds.patterns.raw_success_kernel import (
@@ -83,6 +84,7 @@ def deciding_bound(code: int, mistakes: int) -> str:
         BY_RAW_SUCCESS: (EXACT if mistakes == 0 else FRONTIER).name,
         BY_LEVELS: LEVELS.name,
         BY_SANDWICH: SANDWICH.name,
+        BY_OWN_COUNTS: "own_counts",
     }
     return names[code]
 

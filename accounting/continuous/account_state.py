@@ -36,6 +36,7 @@ from accounting.continuous.people import (
     join_people,
     take_people,
 )
+from accounting.continuous.published import Published, SeenWindows
 from accounting.continuous.stretches import Stretch
 from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen, nothing_seen_for
@@ -60,6 +61,7 @@ class RunningAccount(NamedTuple):
     next_step: int
     view_before: StepView  # of the last step
     seen: SeenSteps  # (HISTORY + T rows) the last horizon and the steps before it
+    published: Published  # the same rows, whole windows among them; none where there were none so far
     groups: Groups
     stretch: Stretch  # of time, in which the last step lies
     settled: Constants  # of the chains as their priors say; in most stretches those of the accounts
@@ -88,9 +90,10 @@ class RunningAccount(NamedTuple):
         fill_constants(accounts, np.arange(since.size * draws), first_step, True)
         locations = population.location_count
         seen = nothing_seen_for(HISTORY + settings.horizon, locations)
-        start = Stretch(settings.first_slot)
+        view, start = nothing_seen(locations), Stretch(settings.first_slot)
+        published = Published.plainly(nothing_seen_for(0, locations))
         opened = cls(
-            accounts, first_step, nothing_seen(locations), seen, groups, start, accounts.constants
+            accounts, first_step, view, seen, published, groups, start, accounts.constants
         ).in_stretch(stretch, population)
         opened._show_guesses(first_step)
         return opened
@@ -220,21 +223,37 @@ class RunningAccount(NamedTuple):
 
     def packed(self, basis: Mapping[str, object]) -> bytes:
         """The state as bytes, equal for equal histories; ``basis`` is what else it follows from."""
-        last = {**named("view", self.view_before), **named("channel", self.seen.tables)}
+        last = {
+            **named("view", self.view_before),
+            **named("channel", self.seen.tables),
+            **self._published_arrays(),
+        }
         return pack_state(basis, {**self._fixed_arrays(), **self._group_arrays(), **last})
 
     def restored(self, packed: bytes, basis: Mapping[str, object]) -> RunningAccount:
         """The state in these bytes; :class:`SnapshotError` if they are not of this account."""
         view = named("view", nothing_seen(self.seen.labels.shape[1]))
         fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
-        free = {**view, **named("channel", self.seen.tables), **self._group_arrays()}
+        free = {
+            **view,
+            **named("channel", self.seen.tables),
+            **self._group_arrays(),
+            **self._published_arrays(),
+        }
         stored = unpack_state(packed, basis, fixed, free)
         seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
+        plain = SeenSteps(
+            stored["published_labels"],
+            stored["published_channel"],
+            taken("published", LevelTables, stored),
+        )
+        published = Published(plain, taken("window", SeenWindows, stored))
         figures, worst = taken("figures", Figures, stored), taken("worst", WorstMoments, stored)
         account, of_cell = AccountPositions(stored["group_account"]), GroupPositions(stored["group_of_cell"])
         groups = Groups(account, of_cell, figures, worst)
         draws, accounts = len(self.groups.figures.risk), self.accounts.since.size
-        if not is_whole(seen) or not groups.is_whole(accounts // draws, draws):
+        is_seen = is_whole(seen) and published.is_whole
+        if not is_seen or not groups.is_whole(accounts // draws, draws):
             raise SnapshotError("a snapshot's arrays must belong together", "some that do not", REMEDY)
         before = taken("view", StepView, stored)
         return self._replace(
@@ -245,6 +264,7 @@ class RunningAccount(NamedTuple):
             next_step=int(stored["next_step"]),
             view_before=before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
             seen=seen,
+            published=published,
             groups=groups,
         )
 
@@ -258,6 +278,11 @@ class RunningAccount(NamedTuple):
             "labels": self.seen.labels,
             "channel": self.seen.channel,
         }
+
+    def _published_arrays(self) -> dict[str, NDArray[Any]]:
+        plain = self.published.plain
+        steps = {"published_labels": plain.labels, "published_channel": plain.channel}
+        return {**steps, **named("published", plain.tables), **named("window", self.published.windows)}
 
     def _group_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays with one entry a group."""

@@ -47,6 +47,7 @@ from accounting.continuous.people import (
     summarise,
     take_people,
 )
+from accounting.continuous.published import Published, published_in
 from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.stretches import Stretch
 from accounting.exceptions import SettingsError, StepOrderError
@@ -280,8 +281,8 @@ class ContinuousAccountant:
         if self._told.any():
             now = np.flatnonzero(self._told & (self._accounts.since == step.step))
             before.tell(step.step, self.settings.horizon, now)
-        seen = self._followed_by(seen_release(step.releases, locations))
-        groups = self._refined(step.step, seen)
+        seen, published = self._followed_by(step)
+        groups = self._refined(step.step, seen, published)
         since = self._accounts.since[:: self.population.draws][groups.account]
         groups.worst.note(step.step, groups.mean_risk, self._baseline[groups.account], since)
         reached = self._threshold_index(groups)
@@ -290,17 +291,25 @@ class ContinuousAccountant:
             next_step=step.step + 1,
             view_before=view,
             seen=seen,
+            published=published,
             groups=groups._replace(figures=figures),
         )
         if groups.of_cell is not before.groups.of_cell:
             self._index_groups()
 
-    def _followed_by(self, step: SeenSteps) -> SeenSteps:
-        """What was seen until this step; its last steps become those of the window that is refined."""
-        seen, steps = self._running.seen, self._windows.steps
-        self._windows.steps = (*steps[1 - len(seen.labels) :], step)
-        is_settled = len(steps) == len(seen.labels) and all(each is step for each in steps)
-        return seen if is_settled else followed_by(seen, step)
+    def _followed_by(self, schedule: StepSchedule) -> tuple[SeenSteps, Published]:
+        """What was seen until this step, and published; they become those of the window that is refined."""
+        seen, published, steps = self._running.seen, self._running.published, self._windows.steps
+        locations = len(self.population.location_names)
+        step, own = seen_release(schedule.releases, locations), None
+        if schedule.published is not None or len(published.plain.labels):
+            releases = schedule.releases if schedule.published is None else schedule.published
+            own = published_in(releases, locations)
+            before = published if len(published.plain.labels) else Published.plainly(seen)
+            published = before.followed_by(own)
+        self._windows.steps = (*steps[1 - len(seen.labels) :], (step, own))
+        is_settled = len(steps) == len(seen.labels) and all(each is step for each, _ in steps)
+        return (seen if is_settled else followed_by(seen, step)), published
 
     def apply_all(self, steps: Iterable[StepSchedule]) -> None:
         """Account several steps, as after a restart."""
@@ -544,7 +553,7 @@ class ContinuousAccountant:
         nats = self._revealed.nats(step.revealed, self._accounts.horizon.first_slot + step.step - 1, before)
         self._running.add_revealed(step.step, self.settings.horizon, nats)
 
-    def _refined(self, step: int, seen: SeenSteps) -> Groups:
+    def _refined(self, step: int, seen: SeenSteps, published: Published) -> Groups:
         """The groups after refining the accounts whose fast bound is high, as far as the step's work goes."""
         groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
         due = find_due(accounts, self.settings)
@@ -552,7 +561,7 @@ class ContinuousAccountant:
             is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
             due = due.of(~(self._told & is_recent)[due.chains])
         if self.settings.refines and due.chains.size:
-            cascade = Cascade(self.refining, step, seen, due, self.units, self._windows)
+            cascade = Cascade(self.refining, step, seen, published, due, self.units, self._windows)
             cascade.refine(self.settings.operations)
             return cascade.settle(groups)
         figures = groups.figures._replace(

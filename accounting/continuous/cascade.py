@@ -8,6 +8,9 @@ What the work of a step (:mod:`accounting.continuous.payer`) is spent on:
    most: few vectors as if every count were exact; for these people, few vectors through the noise, if any
    count is noised; then all vectors. The later ones leave out who has next to no added risk.
 
+Where there are counts over windows, a last round looks at them as they are published, with what is left of
+the work (:mod:`accounting.continuous.published`).
+
 In one share, people with equal priors and starts are paid for once. Across shares, people who went through
 the same rounds are computed once. For example one person of the same prior in each of two shares, of which
 the first pays for few vectors and the second for all: the chain is computed twice, and the two people have
@@ -25,6 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.noised.own_counts_bound import BY_OWN_COUNTS
+from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE
 from accounting.continuous.accounts_kernel import Accounts
 from accounting.continuous.payer import LEAST_GAIN, Due, Payer
 from accounting.continuous.people import (
@@ -35,13 +40,14 @@ from accounting.continuous.people import (
     PeopleShares,
     UnitPositions,
 )
+from accounting.continuous.published import OWN_COUNTS_OPERATIONS, Published, ceiling_by_own_counts
 from accounting.continuous.refine_kernel import KEPT, find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
 
 FEW_VECTORS = 4
-_ALL, _FEW, _FEW_NOISED, _MORE = 1, 2, 4, 8
+_ALL, _FEW, _FEW_NOISED, _MORE, _WHOLE = 1, 2, 4, 8, 16
 """The rounds that a chain went through, as bits of one number, its *way*."""
 
 
@@ -111,26 +117,32 @@ class Units:
 
 _MOST_BYTES = 64 * 2**20
 
+_Step = tuple[SeenSteps, Published | None]
+
 _Window = tuple[tuple[int, ...], int, int, bool]
 """The names of the steps, the slot of the last, the vectors, and whether all counts are taken as exact."""
 
 
 class RepeatedWindows:
-    """Refines chains, and keeps what is found in windows whose ``steps`` are known, the last used ones."""
+    """Refines chains, and keeps what is found in windows whose ``steps`` are known, the last used ones.
 
-    def __init__(self, accounts: Accounts, steps: tuple[SeenSteps, ...] = ()) -> None:
+    Each of the steps has what is seen of it, and what was published, if that is another thing.
+    """
+
+    def __init__(self, accounts: Accounts, steps: tuple[_Step, ...] = ()) -> None:
         """For the chains of these accounts, as long as their moves and slots are the same."""
         self.steps = steps
         self._period = lcm(*np.unique(accounts.population.slots).tolist())
         self._shape = accounts.since.size, KEPT
         self._most = _MOST_BYTES // max(1, 8 * accounts.since.size * KEPT)
-        self._windows: OrderedDict[_Window, tuple[tuple[SeenSteps, ...], NDArray[np.float64]]] = OrderedDict()
+        self._windows: OrderedDict[_Window, tuple[tuple[_Step, ...], NDArray[np.float64]]] = OrderedDict()
 
     def refine(
         self, accounts: Accounts, chains: NDArray[np.int64], last_step: int, seen: SeenSteps, is_exact: bool
     ) -> None:
         """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``."""
-        key = tuple(map(id, self.steps)), last_step % self._period, accounts.horizon.vectors, is_exact
+        names = tuple(id(step) for step, _ in self.steps)
+        key = names, last_step % self._period, accounts.horizon.vectors, is_exact
         known = np.empty((0, KEPT))
         if self._most and len(self.steps) == len(seen.labels):
             # The steps are kept, so that no others get their names.
@@ -160,11 +172,15 @@ class Cascade:
         accounts: Accounts,
         last_step: int,
         seen: SeenSteps,
+        published: Published,
         due: Due,
         units: Units,
         windows: RepeatedWindows,
     ) -> None:
-        """``seen`` (HISTORY + T rows) are the steps of the horizon until ``last_step`` and before it."""
+        """``seen`` (HISTORY + T rows) are the steps of the horizon until ``last_step`` and before it.
+
+        ``published`` are the same, or none where no count is of a window.
+        """
         state = accounts.state
         is_due = np.zeros(state.risk.size, dtype=np.bool_)
         is_owed = np.zeros(state.risk.size, dtype=np.bool_)
@@ -172,6 +188,7 @@ class Cascade:
         self._accounts = accounts
         self._last_step = last_step
         self._seen = seen
+        self._published = published
         self._units = units
         self._windows = windows
         self._due = units.by_share[is_due[units.chain[units.by_share]]]
@@ -185,8 +202,44 @@ class Cascade:
 
     def refine(self, operations: int | None) -> None:
         """Lower the risks of due units with at most this much work (None: any); then :meth:`settle`."""
-        vectors, seen = self._accounts.horizon.vectors, self._seen
         payer = Payer(self._shares, operations)
+        self._refine_in_steps(payer)
+        if len(self._published.plain.labels):
+            self._refine_whole(payer)
+
+    def _refine_whole(self, payer: Payer) -> None:
+        """The last round, for who still has added risk: windows as they were published."""
+        vectors, matters = self._accounts.horizon.vectors, self._matters
+        owed, others = np.flatnonzero(matters & self._is_owed), np.flatnonzero(matters & ~self._is_owed)
+        chosen = np.zeros_like(matters)
+        chosen[owed] = True
+        payer.charge(owed, self._of_own_counts(owed))
+        added = self._risk - self._accounts.state.baseline[self._chain]
+        chosen[others] = payer.pay_where_most_is_gained(others, self._of_own_counts(others), added[others])
+        self._run(chosen, _WHOLE, vectors, self._seen)
+
+    @property
+    def _matters(self) -> NDArray[np.bool_]:
+        """Units with more than next to no added risk."""
+        return np.asarray(self._risk > self._accounts.state.baseline[self._chain] + LEAST_GAIN)
+
+    def _of_own_counts(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cost of the bound by own counts for each of these due units, (n,)."""
+        accounts, chain = self._accounts, self._chain[units]
+        places = np.diff(accounts.population.places_start)[chain]
+        return OWN_COUNTS_OPERATIONS * places * (accounts.horizon.mistakes + 1)
+
+    def _lower_by_own_counts(self, accounts: Accounts, chains: NDArray[np.int64]) -> None:
+        state = accounts.state
+        for chain in chains.tolist():
+            found = ceiling_by_own_counts(accounts, chain, self._last_step, self._published)
+            if found is not None and found < state.risk[chain]:
+                state.risk[chain] = max(found, state.baseline[chain])
+                state.decided_by[chain] = BY_OWN_COUNTS if found > state.baseline[chain] else BY_BASELINE
+
+    def _refine_in_steps(self, payer: Payer) -> None:
+        """The rounds that look at what windows show in single steps."""
+        vectors, seen = self._accounts.horizon.vectors, self._seen
         whole = self._paid_whole(payer, vectors, seen)
         self._run(whole, _ALL, vectors, seen)
         if whole.all():
@@ -198,8 +251,7 @@ class Cascade:
         if seen.is_noised or self._accounts.horizon.mistakes > 0:
             rounds.append((_MORE, vectors))
         for way, effort in rounds:
-            matters = few & (self._risk > self._accounts.state.baseline[self._chain] + LEAST_GAIN)
-            chosen = self._paid(payer, matters, effort, seen)
+            chosen = self._paid(payer, few & self._matters, effort, seen)
             self._run(chosen, way, effort, seen)
 
     def settle(self, groups: Groups) -> Groups:
@@ -215,7 +267,7 @@ class Cascade:
             cells = CellPositions(np.flatnonzero(is_apart[groups.of_cell]))
             apart = np.zeros(cells.size, dtype=np.int64)
             for units in self._units.of_cell[:, cells]:
-                _, apart = np.unique(apart * 2 * _MORE + way[units], return_inverse=True)
+                _, apart = np.unique(apart * 2 * _WHOLE + way[units], return_inverse=True)
             groups = groups.split(cells, apart.reshape(-1))
         chains = groups.chains()
         found = of_chain[alike[chains]]
@@ -277,7 +329,10 @@ class Cascade:
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
             is_exact = seen is not self._seen
             accounts = accounts._replace(state=state)
-            self._windows.refine(accounts, chains, self._last_step, seen, is_exact)
+            if way == _WHOLE:
+                self._lower_by_own_counts(accounts, chains)
+            else:
+                self._windows.refine(accounts, chains, self._last_step, seen, is_exact)
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]

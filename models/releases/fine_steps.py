@@ -170,7 +170,9 @@ class WindowRelease:
     @property
     def has_own_law(self) -> bool:
         """Whether what is published depends on the own count alone, with noise of its own."""
-        return not self.miscounts and not shares_noise(self.mechanism) and self.mechanism.noise_law() is not None
+        return (
+            not self.miscounts and not shares_noise(self.mechanism) and self.mechanism.noise_law() is not None
+        )
 
     @cached_property
     def as_step(self) -> SensorRelease | None:
@@ -393,7 +395,15 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     ]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
     among = counting_in(step.step, [each.sensor for each in plain], registry)
-    return replace(in_step(step.step, plain, tuple(shown), tuple(revealed)), among=among)
+    of_others = [part for window, part in _shown_in_windows(step, open_windows) if not _is_whole(window)]
+    ended = (each.release for each in open_windows if each.last == step.step and _is_whole(each))
+    published = (*plain, *together(plain, tuple(of_others)), *ended)
+    return replace(in_step(step.step, plain, tuple(shown), tuple(revealed)), among=among, published=published)
+
+
+def _is_whole(window: OpenWindow) -> bool:
+    """Whether what is published depends on the own count of the window alone."""
+    return _any_window(window.release).has_own_law
 
 
 def counting_in(

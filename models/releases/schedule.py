@@ -443,7 +443,8 @@ class StepSchedule:
     where a risk budget decides each of them when it begins; None where one mechanism holds for all windows.
     ``among`` is what counts in the step if sensors have windows, whatever is released of it: the crowd that
     counts hide among is found for these. One that still has a window counts places of which a crowd hides
-    nothing. None stands for the sensors of the releases.
+    nothing. None stands for the sensors of the releases. ``published`` are the releases as they come out,
+    whole windows with their last step, where ``releases`` have what windows show in the step; else None.
     """
 
     step: int
@@ -451,6 +452,7 @@ class StepSchedule:
     revealed: tuple[RevealedMove | RevealedAmount, ...] | None = None
     windows: tuple[OpenWindow, ...] | None = None
     among: tuple[Sensor, ...] | None = None
+    published: tuple[SensorRelease, ...] | None = None
 
     def __post_init__(self) -> None:
         """:class:`~models.exceptions.ScheduleError` for a step before the first."""

@@ -21,6 +21,7 @@ levels of these counts leave.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import sqrt
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ from models.mechanisms import Raw, truncated_mass
 from models.priors.chain import ChainView, LocalChain
 from models.releases import MoveSensor, WindowRelease, shown_places
 
+BY_OWN_COUNTS = 65
 _MOST_STATES = 512  # of a person, in one step
 _MOST_OPERATIONS = 2e10  # some seconds of one core
 _TOLERANCE = 1e-7  # of success, of each search
@@ -73,18 +75,13 @@ class Presence(NamedTuple):
 
 
 class OwnWindow(NamedTuple):
-    """A count over the steps ``first..last``, by how often each move between own places is counted, (K, K)."""
+    """A count over the steps ``first..last``, by how often it counts each move between own places, (K, K)."""
 
     first: int
     last: int
     most: int
     times: NDArray[np.int64]  # of presence by where a move leads
     noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
-
-    @property
-    def as_exact(self) -> OwnWindow:
-        """The same count without noise, which reveals more."""
-        return self._replace(noise=np.ones(1))
 
 
 class Asked(NamedTuple):
@@ -109,6 +106,7 @@ class _Channel(NamedTuple):
     step: int
     ways: list[Way]
     uncertainty: float
+    is_window: bool
 
 
 class _States(NamedTuple):
@@ -148,12 +146,8 @@ def own_counts_success(
             plain.append(Presence(step, cover, levels_of(part.mechanism), 0))  # type: ignore[arg-type]
     if not whole:
         return None
-    found = [success_by_own_counts(asked, plain, whole, wanted, most) for most in (1, SEQUENCES)]
-    if any(each.noise.size > 1 for each in whole):
-        exact = [each.as_exact for each in whole]
-        found += [success_by_own_counts(asked, plain, exact, wanted, most) for most in (1, SEQUENCES)]
-    known = [each for each in found if each is not None]
-    return min(1.0, min(known) + left_out) if known else None
+    found = success_by_own_counts(asked, plain, whole, wanted, (1, SEQUENCES))
+    return None if found is None else min(1.0, found + left_out)
 
 
 def _window_of(exposure: Exposure, release: WindowRelease) -> OwnWindow:
@@ -169,12 +163,32 @@ def _window_of(exposure: Exposure, release: WindowRelease) -> OwnWindow:
 
 
 def success_by_own_counts(
+    asked: Asked,
+    plain: Sequence[Presence],
+    windows: Sequence[OwnWindow],
+    wanted: int,
+    sequences: Sequence[int],
+) -> float | None:
+    """Success of any adversary who sees these counts, as they are or without noise, which reveals more.
+
+    The least with each of these numbers of ``sequences`` of levels a vector: many that hardly ever come may
+    tell less than few. None where it is too expensive.
+    """
+    ways = [(plain, windows)]
+    if any(each.noise.size > 1 for each in windows):
+        exact = [each._replace(noise=np.ones(1)) for each in windows]
+        ways += [
+            (plain, exact),
+            ([each._replace(tables=levels_of(Raw()), number=0) for each in plain], exact),
+        ]
+    found = [_success(asked, *counts, wanted, most) for counts in ways for most in sequences]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _success(
     asked: Asked, plain: Sequence[Presence], windows: Sequence[OwnWindow], wanted: int, sequences: int
 ) -> float | None:
-    """Success of any adversary who sees these counts, with so many ``sequences`` of levels a vector.
-
-    None where it is too expensive. Many that hardly ever come may tell less than few.
-    """
+    """:func:`success_by_own_counts` in one way."""
     states = _states(asked, windows)
     if states is None:
         return None
@@ -223,10 +237,12 @@ def _states(asked: Asked, windows: Sequence[OwnWindow]) -> _States | None:
         _, at, state = np.unique(code, return_index=True, return_inverse=True)
         if at.size > _MOST_STATES:
             return None
-        mass = np.bincount(state, mass[before] * chance, minlength=at.size)
+        mass = np.bincount(state, mass[before] * chance, minlength=at.size).astype(np.float64)
         place, counted = to[at], now[at]
-        for kept, each in zip(states, (place, mass, counted, (before, state, chance)), strict=True):
-            kept.append(each)  # type: ignore[arg-type]
+        states.place.append(place)
+        states.mass.append(mass)
+        states.counted.append(counted)
+        states.moves.append((before, state, chance))
     return states
 
 
@@ -236,7 +252,8 @@ def _chain(asked: Asked, states: _States) -> tuple[ChainView, NDArray[np.float64
     sizes = [each.size for each in states.place[first:]]
     most = max(*sizes, int(asked.label[first:].max()) + 1)  # labels are numbered as states
     marginal, label = np.zeros((steps, most)), np.zeros((steps, most + 1), np.int32)
-    column_start, row, value = np.zeros((steps, most + 1), np.int32), [], []
+    column_start, row = np.zeros((steps, most + 1), np.int32), [np.zeros(0, np.int64)]
+    value = [np.zeros(0)]
     nonzero = 0
     for t in range(steps):
         marginal[t, : sizes[t]] = states.mass[first + t]
@@ -250,7 +267,7 @@ def _chain(asked: Asked, states: _States) -> tuple[ChainView, NDArray[np.float64
             row.append(before[order])
             value.append(chance[order])
             nonzero += order.size
-    joined = np.concatenate(row or [np.zeros(0)]).astype(np.int32), np.concatenate(value or [np.zeros(0)])
+    joined = np.concatenate(row).astype(np.int32), np.concatenate(value)
     return ChainView(np.zeros(most, np.int32), marginal, column_start, *joined, label), marginal
 
 
@@ -266,13 +283,14 @@ def _of_presence(states: _States, count: Presence) -> _Channel:
         ways[1:] = [(np.stack([~here, here]).astype(float), np.zeros(here.size))]
     chance = float(states.mass[count.step][here].sum())
     shown_at_most = float(tables.shown[g, WHOLE])
-    return _Channel(count.step, ways, shown_at_most * _variance(np.array([chance, 1.0 - chance])))
+    uncertainty = shown_at_most * _variance(np.array([chance, 1.0 - chance]))
+    return _Channel(count.step, ways, uncertainty, False)
 
 
 def _of_window(states: _States, number: int, window: OwnWindow) -> _Channel:
     """The count of a window in its last step, by how often the person was counted."""
     count = states.counted[window.last][:, number]
-    law = np.bincount(count, states.mass[window.last])
+    law = np.bincount(count, states.mass[window.last]).astype(np.float64)
     possible = np.flatnonzero(law)
     spread = int(possible[-1] - possible[0])
     seen = np.zeros((law.size + window.noise.size - 1, law.size))
@@ -287,7 +305,7 @@ def _of_window(states: _States, number: int, window: OwnWindow) -> _Channel:
     ways.append((np.concatenate((levels, each[each.any(axis=1)])), np.zeros(count.size)))
     padded = np.append(window.noise, np.zeros(spread))
     apart = float(np.maximum(padded - np.roll(padded, spread), 0.0).sum())
-    return _Channel(window.last, ways, apart * _variance(law))
+    return _Channel(window.last, ways, apart * _variance(law), True)
 
 
 def _kept(
@@ -330,18 +348,21 @@ def _laws_before(
             seen = (laws[:, np.newaxis] * levels).reshape(-1, laws.shape[1])
             laws = thinned_laws(np.concatenate((seen, corners)), _LAWS, states.mass[t])
         before, state, chance = states.moves[t]
-        moved = np.zeros((len(laws), states.mass[t + 1].size))
-        np.add.at(moved, (slice(None), state), laws[:, before] * chance)
-        laws = moved
+        size = states.mass[t + 1].size
+        laws = np.array([np.bincount(state, law[before] * chance, size) for law in laws])
     return np.ascontiguousarray(np.pad(laws, ((0, 0), (0, places - laws.shape[1]))))
 
 
 def _sight(channels: Sequence[_Channel], steps: int, places: int, most: int) -> Sight:
-    """Channels with as many levels as ``most`` sequences allow; those that may reveal most get them first."""
+    """Channels with as many levels as ``most`` sequences allow; those that may reveal most get them first.
+
+    Windows come before counts of single steps, which show a place that was counted anyhow.
+    """
     way, sequences = [0] * len(channels), 1
     order = sorted(range(len(channels)), key=lambda g: channels[g].uncertainty, reverse=True)
-    for wanted in range(1, max((len(each.ways) for each in channels), default=1)):
-        for g in order:
+    most_ways = max((len(each.ways) for each in channels), default=1)
+    for is_window, wanted in product((True, False), range(1, most_ways)):
+        for g in (each for each in order if channels[each].is_window == is_window):
             ways = channels[g].ways
             if wanted < len(ways):
                 before, after = len(ways[way[g]][0]), len(ways[wanted][0])

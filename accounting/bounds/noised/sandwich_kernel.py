@@ -1070,9 +1070,7 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
 
 
 @jit
-def thinned_laws(
-    laws: NDArray[np.float64], most: int, marginal: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def thinned_laws(laws: NDArray[np.float64], most: int, marginal: NDArray[np.float64]) -> NDArray[np.float64]:
     """Laws (R, K) that cover these (n, K): at most ``most``, and one for each place that they do not cover.
 
     ``marginal`` (K,) says which places are likely.

@@ -277,6 +277,7 @@ def _replaced(
     A crowd is not known to hide a person at a sensor that can count a person twice, in the difference of
     several values of one count, nor in a window's count that one coin stands for. For such releases noise is
     not known to hide a group either, so what it leaves of single people does not bound what a group reveals.
+    Windows are seen in their single steps alone.
     """
     releases = (
         own
@@ -285,7 +286,7 @@ def _replaced(
         for own, crowd in _crowd_of_each(step, crowds)
     )
     revealed = None if adversary.companions else step.revealed
-    return replace(step, releases=tuple(releases), revealed=revealed)
+    return replace(step, releases=tuple(releases), revealed=revealed, published=None)
 
 
 def _crowd_of_each(step: StepSchedule, crowds: StepCrowd) -> Iterator[tuple[SensorRelease, SensorCrowd]]:

@@ -112,7 +112,7 @@ def is_noised(chain: ChainView, hits: NDArray[np.bool_], seen: SeenSteps, first_
 
 
 @jit
-def _find_sensors(
+def find_sensors(
     chain: ChainView, hits: NDArray[np.bool_], seen: SeenSteps, first_row: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Time, channel and cover of the sensor-steps behind ``hits`` (T, K)."""
@@ -193,7 +193,7 @@ def own_channels(
     Where labels are guessed, an exact count of several states is carried as two levels, counted or not, as
     far as ``most`` goes: showing the state, as it does else, is more than was seen.
     """
-    time, channel, cover = _find_sensors(chain, hits, seen, first_row)
+    time, channel, cover = find_sensors(chain, hits, seen, first_row)
     counted = _chances(time, cover, marginal)
     way = _ways(counted, seen.tables.size[channel], most)
     size, shown = np.empty(time.size, np.int64), np.empty(time.size)
@@ -233,7 +233,7 @@ def own_signals(
     the probability of outputs that are left out, which is to be added to a bound.
     """
     tables = seen.tables
-    time, channel, cover = _find_sensors(chain, hits, seen, first_row)
+    time, channel, cover = find_sensors(chain, hits, seen, first_row)
     size = np.empty(time.size, np.int64)
     width = max(2, tables.few_theta.shape[2]) if is_few else tables.theta.shape[1]
     weight, theta, left_out = np.zeros((time.size, width)), np.zeros((time.size, width)), 0.0
