@@ -15,9 +15,9 @@ from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ReleaseLog, epsilon_from_zcdp, read_differential_privacy
 from accounting.ledgers.units import UnitStatement, read_units
 from accounting.settings import HorizonSettings
+from experiments.nested_levels import NestedLevels
 from models.calendar import Days
 from models.mechanisms import Gaussian, half_width
-from models.noise_design.levels import NestedLevels
 from models.releases import PerDay, Schedule, Sensor, SensorRelease, StepSchedule
 from stream_app.city import CityOptions, build_city
 from stream_app.watching.wording import epsilon_in_words

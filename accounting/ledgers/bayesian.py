@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,7 @@ def leakage(database: FiniteDatabase, channel: NDArray[np.float64]) -> Leakage:
         raise LedgerError(
             f"an exact leakage must take at most {_MOST_WORK:.0e} operations",
             f"{work:.0e}",
-            "use fewer tuples, values or outputs; for a person's chain there is a bound, leakage_bound",
+            "use fewer tuples, values or outputs",
         )
     found = [leakage_to(database, channel, adversary) for adversary in adversaries(tuples)]
     return max(found, key=lambda each: each.epsilon)
@@ -134,105 +134,6 @@ def _largest_log_ratio(given: NDArray[np.float64]) -> float:
     if np.any(low[possible] == 0.0):
         return math.inf
     return math.log(float((high[possible] / low[possible]).max(initial=1.0)))
-
-
-# Bayesian leakage when the tuples are the places of one person's chain: correlated from step to step.
-#
-# The likelihood ratio of one output follows from the forward recursion of a hidden Markov model. The largest
-# ratio is exact where all outputs can be enumerated. Otherwise the sum of the steps' own log-ratios is an
-# upper bound under any correlation: an output's probability is an average over trajectories, and no step's
-# factor differs between two trajectories by more than that step's ratio.
-
-_MOST_ENUMERATED = 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class ChainRelease:
-    """A person's chain and what is released of it: ``initial`` (M,), ``transition`` (M, M).
-
-    ``channels[t][m, y]`` is the probability of output ``y`` at step ``t`` when the person is at ``m``. Noise
-    is independent from step to step.
-    """
-
-    initial: NDArray[np.float64]
-    transition: NDArray[np.float64]
-    channels: tuple[NDArray[np.float64], ...]
-
-    @property
-    def steps(self) -> int:
-        """Length of the trajectory."""
-        return len(self.channels)
-
-
-def output_likelihoods(
-    release: ChainRelease, outputs: Sequence[int], target: int, known: Mapping[int, int]
-) -> NDArray[np.float64]:
-    """``Pr[outputs | X_target = m, known]`` for each place ``m`` (M,).
-
-    -1 where ``m`` is impossible. ``known`` maps steps to places. The forward recursion runs twice for each
-    ``m``, with the factors of the outputs and without them.
-    """
-    found = np.full(release.initial.size, -1.0)
-    for place in range(release.initial.size):
-        fixed = {**known, target: place}
-        prior = _forward(release, fixed, None)
-        if prior > 0.0:
-            found[place] = _forward(release, fixed, outputs) / prior
-    return found
-
-
-def log_ratio(likelihoods: NDArray[np.float64]) -> float:
-    """The largest log-ratio between two possible places of the target (nats); inf if one is ruled out."""
-    possible = likelihoods[likelihoods >= 0.0]
-    if possible.size == 0 or possible.max() == 0.0:
-        return 0.0
-    return math.inf if possible.min() == 0.0 else math.log(float(possible.max() / possible.min()))
-
-
-def chain_leakage(release: ChainRelease) -> Leakage:
-    """Epsilon over all steps, known sets, places and outputs; :class:`LedgerError` if there are too many."""
-    work = math.prod(channel.shape[1] for channel in release.channels)
-    work *= release.steps * (release.initial.size + 1) ** release.steps
-    if work > _MOST_ENUMERATED:
-        raise LedgerError(
-            f"an exact leakage must have at most {_MOST_ENUMERATED} cases",
-            work,
-            "use accounting.ledgers.bayesian.leakage_bound",
-        )
-    worst = Leakage(0.0, Adversary(0, ()))
-    for adversary in adversaries(release.steps):
-        epsilon = _worst_output(release, adversary.target, adversary.known)
-        if epsilon > worst.epsilon:
-            worst = Leakage(epsilon, adversary)
-    return worst
-
-
-def leakage_bound(release: ChainRelease) -> float:
-    """Upper bound on epsilon (nats): the sum over steps of the largest log-ratio between two places."""
-    return float(sum(_largest_log_ratio(channel) for channel in release.channels))
-
-
-def _worst_output(release: ChainRelease, target: int, known: tuple[int, ...]) -> float:
-    places = range(release.initial.size)
-    outputs = [range(channel.shape[1]) for channel in release.channels]
-    return max(
-        log_ratio(output_likelihoods(release, released, target, dict(zip(known, values, strict=True))))
-        for values in product(places, repeat=len(known))
-        for released in product(*outputs)
-    )
-
-
-def _forward(release: ChainRelease, fixed: Mapping[int, int], outputs: Sequence[int] | None) -> float:
-    """Probability of being where ``fixed`` says, and of the outputs if given."""
-    weight = release.initial
-    for t, channel in enumerate(release.channels):
-        if t:
-            weight = (weight[:, np.newaxis] * release.transition).sum(axis=0)
-        if t in fixed:
-            weight = np.where(np.arange(weight.size) == fixed[t], weight, 0.0)
-        if outputs is not None:
-            weight = weight * channel[:, outputs[t]]
-    return float(weight.sum())
 
 
 # When Bayesian leakages may be added up. Each rule requires its condition to be declared, and refuses

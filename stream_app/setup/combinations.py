@@ -66,7 +66,6 @@ class Feature(StrEnum):
 EVERYWHERE = frozenset(Runner)
 REGION_WORKERS = frozenset({Runner.INTAKE, Runner.COORDINATOR})
 WORKERS = REGION_WORKERS | {Runner.RELEASE, Runner.ACCOUNT}
-ON_KAFKA = WORKERS | {Runner.PERSONS}
 
 
 @dataclass(frozen=True)

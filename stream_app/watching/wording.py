@@ -209,13 +209,16 @@ class StepTimes(NamedTuple):
         """When a step begins: "2026-03-02 17:00 CET (step 17)", or its number where no origin is set."""
         if self.origin_seconds == 0:
             return f"step {step:,}"
-        seconds = self.origin_seconds + step * self.step_seconds
         try:
-            begin = datetime.fromtimestamp(seconds, zone_of(self.clock))
+            return f"{self.moment(self.origin_seconds + step * self.step_seconds)} (step {step:,})"
         except (ValueError, OverflowError, OSError):  # beyond the calendar
             return f"step {step:,}"
-        name = f"{begin:%Z}"  # zones without letters of their own have an offset: +03
-        return f"{begin:%Y-%m-%d %H:%M} {'UTC' if name[:1] in '+-' else ''}{name} (step {step:,})"
+
+    def moment(self, seconds: float) -> str:
+        """A moment of Unix time by this clock: "2026-03-02 17:00 CET"; an error beyond the calendar."""
+        moment = datetime.fromtimestamp(seconds, zone_of(self.clock))
+        name = f"{moment:%Z}"  # zones without letters of their own have an offset: +03
+        return f"{moment:%Y-%m-%d %H:%M} {'UTC' if name[:1] in '+-' else ''}{name}"
 
     def span(self, first: int, last: int) -> str:
         """Steps in words: "steps 0 to 47, from 2026-03-02 00:00 UTC"; one step as :meth:`when` says it."""

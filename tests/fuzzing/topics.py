@@ -234,7 +234,7 @@ def _dead_letter(data: bytes) -> None:
     """A dead letter: sent again, or told why not."""
     letter = DEAD_LETTER.read_or_warn(_record("rejected", data))
     if letter is not None:
-        done = resubmit(_Producer(), Topics(), iter([DeadLetter(7, 0.0, letter)]))
+        done = resubmit(_Producer(), Topics(), iter([DeadLetter(7, letter)]))
         assert done.sent + len(done.left) == 1, "a dead letter was lost"
 
 

@@ -69,7 +69,7 @@ _LEAST_AFTER_HISTORY = _least_of(tuple(bound for bound in RAW_BOUNDS if bound.kn
 def least_raw_success(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
     """The least of the bounds that the question wants, of a horizon before which nothing was released.
 
-    1 where it wants none. For population bounds and the erasure bound.
+    1 where it wants none. For the erasure bound.
     """
     return _LEAST(seen, question)
 

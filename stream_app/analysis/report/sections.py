@@ -6,6 +6,7 @@ The templates lay them out and hold the sentences that are always the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from math import exp, isfinite
 
 from accounting.continuous import RiskSummary
@@ -130,7 +131,7 @@ def record_rows(log: RunLog) -> Rows:
         changed = "".join(f"{each.words}; " for each in changes)
         yield (
             f"{entry.step:,}",
-            entry.at,
+            log.times.moment(datetime.fromisoformat(entry.at).timestamp()),
             entry.by,
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
             f"{changed}{whole_rule_in_words(limit)}; "

@@ -15,7 +15,6 @@ class DeadLetter(NamedTuple):
     """A refused message and its offset."""
 
     offset: int
-    timestamp_seconds: float
     letter: Rejected
 
 
@@ -36,7 +35,7 @@ def dead_letters(
             continue
         chosen = not offsets or record.offset in offsets
         if chosen and (reason is None or letter.reason == reason):
-            yield DeadLetter(record.offset, record.timestamp / 1000.0, letter)
+            yield DeadLetter(record.offset, letter)
 
 
 def resubmit(producer: Any, topics: Topics, letters: Iterator[DeadLetter]) -> Resubmission:

@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from stream_app.exceptions import OutputError, first_fault, restoring
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder, whole_lines
@@ -84,6 +84,12 @@ class Entry(BaseModel):
     logs: Mapping[str, tuple[int, str]] = Field(default_factory=dict)
     previous: str = ""
     sha256: str = ""
+
+    @field_validator("at")
+    @classmethod
+    def _is_a_moment(cls, at: str) -> str:
+        datetime.fromisoformat(at)
+        return at
 
     def sealed(self) -> Entry:
         """The same with its own digest."""

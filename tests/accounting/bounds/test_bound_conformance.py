@@ -111,7 +111,7 @@ def test_within_a_log_it_is_not_below_the_optimum_either(bound: Bound, seed: int
 
 
 def for_everybody(bound: Bound, exposure: Exposure, outside: Outside, mistakes: int) -> float:
-    """The bound as population bounds and continuous accounts ask for it."""
+    """The bound as continuous accounts ask for it."""
     assert bound.kernel is not None
     order = min(2, exposure.steps - mistakes)
     seen = seen_raw(exposure.person, exposure.hits, exposure.marginal, outside, order, exposure.no_powers)

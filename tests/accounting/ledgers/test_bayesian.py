@@ -14,18 +14,13 @@ from numpy.typing import NDArray
 from accounting.exceptions import CompositionError, LedgerError
 from accounting.ledgers.bayesian import (
     Adversary,
-    ChainRelease,
     Declared,
     FiniteDatabase,
     adversaries,
-    chain_leakage,
     compose,
     largest,
     leakage,
-    leakage_bound,
     leakage_to,
-    log_ratio,
-    output_likelihoods,
     read_bayesian,
     summed,
 )
@@ -219,55 +214,6 @@ def test_each_condition_is_asked_for_by_name(missing: str) -> None:
         largest([1.0, 2.0], declared)
     assert largest([1.0, 2.0], EVERYTHING) == 2.0
     assert largest([], EVERYTHING) == summed([], EVERYTHING) == 0.0
-
-
-def chain_release(random: np.random.Generator, places: int, steps: int) -> ChainRelease:
-    transition = random.dirichlet(np.full(places, 0.7), size=places)
-    channels = tuple(random.dirichlet(np.ones(2), size=places) for _ in range(steps))
-    return ChainRelease(random.dirichlet(np.ones(places)), transition, channels)
-
-
-def as_database(release: ChainRelease) -> tuple[FiniteDatabase, NDArray[np.float64]]:
-    """The same as a table over all trajectories, and the joint channel."""
-    law = release.initial
-    for _ in range(release.steps - 1):
-        law = law[..., None] * release.transition
-    shape = law.shape
-    spread = [
-        np.broadcast_to(
-            channel.reshape([1] * t + [shape[t]] + [1] * (release.steps - 1 - t) + [-1]), (*shape, 2)
-        )
-        for t, channel in enumerate(release.channels)
-    ]
-    return FiniteDatabase(law), compose(*spread)
-
-
-@pytest.mark.slow
-@given(SEEDS, st.integers(2, 3), st.integers(1, 3))
-@settings(max_examples=25)
-def test_a_chains_leakage_by_the_forward_recursion_is_that_of_its_table(
-    random: np.random.Generator, places: int, steps: int
-) -> None:
-    """Two independent ways to the same supremum, and the bound above both."""
-    release = chain_release(random, places, steps)
-    found, table = chain_leakage(release), leakage(*as_database(release))
-    assert found.epsilon == pytest.approx(table.epsilon, rel=1e-9)
-    assert found.epsilon <= leakage_bound(release) + 1e-9
-
-
-def test_a_chains_steps_leak_together_more_than_any_of_them() -> None:
-    """Somebody who hardly moves: two noisy looks are two looks at the same place."""
-    sticky = np.array([[0.99, 0.01], [0.01, 0.99]])
-    channel = np.array([[0.8, 0.2], [0.2, 0.8]])
-    one = chain_leakage(ChainRelease(np.full(2, 0.5), sticky, (channel,))).epsilon
-    two = chain_leakage(ChainRelease(np.full(2, 0.5), sticky, (channel, channel))).epsilon
-    assert two > 1.9 * one
-    ratios = output_likelihoods(ChainRelease(np.full(2, 0.5), sticky, (channel, channel)), (0, 0), 0, {})
-    assert log_ratio(ratios) == pytest.approx(two)
-    impossible = output_likelihoods(ChainRelease(np.array([1.0, 0.0]), sticky, (channel,)), (0,), 0, {})
-    assert impossible.tolist() == pytest.approx([0.8, -1.0])
-    with pytest.raises(LedgerError, match="leakage_bound"):
-        chain_leakage(ChainRelease(np.full(2, 0.5), sticky, (channel,) * 30))
 
 
 def test_a_log_adds_up_for_independent_people_only() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.noise_design.levels import NestedLevels, coarse_share, consistent, whole_numbers
+from experiments.nested_levels import NestedLevels, coarse_share
+from models.noise_design.levels import consistent, whole_numbers
 from tests.shared_files import shared
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,14 @@ def relaxed(folder: Path) -> Path:
     return folder
 
 
-def test_a_rule_relaxed_in_mid_run_leaves_a_trace_with_step_name_and_reason(tmp_path: Path) -> None:
-    folder = relaxed(tmp_path / "out")
-    begun, ended, changed, last = read_entries(folder / "record.jsonl")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of :func:`relaxed`, to be read or copied."""
+    return relaxed(tmp_path_factory.mktemp("record") / "out")
+
+
+def test_a_rule_relaxed_in_mid_run_leaves_a_trace_with_step_name_and_reason(whole: Path) -> None:
+    begun, ended, changed, last = read_entries(whole / "record.jsonl")
     assert [each.kind for each in (begun, ended, changed, last)] == ["begun", "ended", "changed", "ended"]
     assert (begun.step, ended.step, changed.step, last.step) == (0, 6, 6, 12)
     assert (begun.by, changed.by, changed.reason) == ("ada", "bob", "the trial is over")
@@ -60,8 +66,8 @@ def test_a_rule_relaxed_in_mid_run_leaves_a_trace_with_step_name_and_reason(tmp_
     assert rules == [0.1, 0.9]
     assert begun.facts["people"] == 6
     assert begun.facts["priors"] == changed.facts["priors"]
-    assert [(each.first, each.until) for each in check_run(folder).periods()] == [(0, 6), (6, 12)]
-    assert check_run(folder).faults == ()
+    assert [(each.first, each.until) for each in check_run(whole).periods()] == [(0, 6), (6, 12)]
+    assert check_run(whole).faults == ()
 
 
 @pytest.mark.slow
@@ -102,6 +108,7 @@ def _edit(index: int, old: str, new: str) -> Callable[[list[str]], list[str]]:
     ("name", "change", "said"),
     [
         ("record.jsonl", _edit(2, "trial is over", "trial goes on"), "entry 2 of record.jsonl"),
+        ("record.jsonl", _edit(2, '"at":"', '"at":"at noon '), r"entry 2 of record.jsonl.*isoformat"),
         ("record.jsonl", _drop(2), "entry 2 of record.jsonl must be there"),
         ("record.jsonl", _drop(3), "record.jsonl must hold the 4 entries"),
         ("record.jsonl", lambda lines: [], "record.jsonl is missing"),
@@ -121,10 +128,10 @@ def _edit(index: int, old: str, new: str) -> Callable[[list[str]], list[str]]:
     ],
 )
 def test_what_is_changed_or_taken_out_is_named(
-    tmp_path: Path, name: str, change: Callable[[list[str]], list[str]], said: str
+    tmp_path: Path, whole: Path, name: str, change: Callable[[list[str]], list[str]], said: str
 ) -> None:
     """By `tallyguard verify`, in a sentence; a whole folder has none."""
-    folder = relaxed(tmp_path / "out")
+    folder = shutil.copytree(whole, tmp_path / "out")
     (folder / "rejected.jsonl").touch()
     assert check_run(folder).faults == ()
     path = folder / name
