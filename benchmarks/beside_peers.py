@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accounting.hmm.decoding import People, decode_people, smallest_entries
-from accounting.hmm.trace_decoding import DecodedArrays, Observations
+from accounting.hmm.decoding import decode_people, smallest_entries
+from accounting.hmm.trace_decoding import DecodedArrays, Observations, People
 from benchmarks.archive import SENSORS, read_by_polars, write_archive, write_by_polars, write_ours
 from benchmarks.engine_run import SEED, draw_population, write_messages
 from benchmarks.forward_viterbi import LOCATIONS, STEPS

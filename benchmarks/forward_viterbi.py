@@ -13,14 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm import Filtering
-from accounting.hmm.decoding import (
-    People,
-    decode_people,
-    smallest_entries,
-)
+from accounting.hmm.decoding import decode_people, smallest_entries
 from accounting.hmm.forward_viterbi import sum_and_max_of_products
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
-from accounting.hmm.trace_decoding import DecodedArrays, Observations
+from accounting.hmm.trace_decoding import DecodedArrays, Observations, People
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers.hmmlearn_peer import PROCESSES, Problem, hmmlearn_run, start_pool
 from models.numerics.jit import pjit

@@ -32,8 +32,8 @@ from accounting.exposure.drawing import (
     relative_likelihoods,
     walk,
 )
-from accounting.hmm.forward_viterbi import POSSIBLE, Observed
-from accounting.hmm.trace_decoding import decode_trace, likeliest_places, new_decode_work
+from accounting.hmm.forward_viterbi import POSSIBLE, Observed, new_recursion
+from accounting.hmm.trace_decoding import decode_trace, likeliest_places
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain
 
@@ -157,7 +157,7 @@ def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> N
     stream = new_stream(draws)
     found = np.zeros((3, 2), np.int64)
     labels, person = simulation.labels, simulation.person
-    work = new_decode_work(labels.shape[0], labels.shape[1])
+    work = new_recursion(labels.shape[0], labels.shape[1])
     seen = new_trace_work(labels, simulation.steps)
     for _ in range(draws.number):
         _simulate(simulation, stream, seen)
@@ -211,7 +211,7 @@ def replay_successes(
     """
     stream = new_stream(draws)
     successes = np.zeros(3, np.int64)
-    work = new_decode_work(labels.shape[0], labels.shape[1])
+    work = new_recursion(labels.shape[0], labels.shape[1])
     seen = new_trace_work(labels, steps)
     for _ in range(draws.number):
         publish_trace(steps, outcome, stream, seen.log_likelihood)

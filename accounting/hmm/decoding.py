@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,23 +19,16 @@ from accounting.hmm.forward_viterbi import (
     Scale,
     condition,
     is_full,
+    new_recursion,
     predict_full,
     predict_sparse,
     smallest_entry,
 )
 from accounting.hmm.propagation import first_place_law
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
-from accounting.hmm.trace_decoding import (
-    WIDTH,
-    DecodedArrays,
-    DecodeWork,
-    LaneWork,
-    Observations,
-    decode_trace,
-    filter_small_step,
-    is_small,
-    new_decode_work,
-)
+from accounting.hmm.small_chains import EightPeople, decode_eight, filter_eight, is_small, new_eight
+from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People, decode_trace
+from accounting.hmm.vectors import LANES
 from models.arguments import checked
 from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
 from models.priors import MovementPrior, Population
@@ -49,25 +41,6 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, inlined
 # in one order, so the bits do not depend on the number of threads.
 
 LEAST_PEOPLE = 64  # worth a thread with scratch of its own
-
-
-class People(NamedTuple):
-    """Who was observed: their chains, each one's smallest probability, and the slot of the first step."""
-
-    arrays: PopulationArrays
-    smallest: NDArray[np.float64]  # (N,)
-    first_slot: int
-
-
-class FilterArrays(NamedTuple):
-    """State of one-visit-per-step filtering; person ``i`` owns ``[places_start[i], places_start[i + 1])``."""
-
-    belief: NDArray[np.float64]  # (sum of K,)
-    score: NDArray[np.float64]  # (sum of K,)
-    log_likelihood: NDArray[np.float64]  # (N,)
-    log_path: NDArray[np.float64]  # (N,)
-    status: NDArray[np.int32]  # (N,) POSSIBLE or the first impossible step
-    is_exact: NDArray[np.bool_]  # (N,) False once underflow may have hidden a path: decode anew
 
 
 @bare_jit
@@ -94,19 +67,41 @@ def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], populati
 
 
 @bare_jit
+def _decode_one(
+    i: int, people: People, observations: Observations, decoded: DecodedArrays, work: Recursion
+) -> None:
+    """One person's trace, whatever the places."""
+    arrays, first_slot = people.arrays, people.first_slot
+    person = LocalChain(inlined_chain_view(arrays, i), first_place_law(arrays, i, first_slot), first_slot)
+    observed = Observed(observations.labels, observations.likelihood[i])
+    found = decode_trace(person, people.smallest[i], observed, work, decoded.path[i])
+    decoded.status[i] = found.status
+    decoded.log_likelihood[i] = found.log_likelihood
+    decoded.log_path[i] = found.log_path
+
+
+@bare_jit
 def _decode_range(
-    begin: int, end: int, people: People, observations: Observations, decoded: DecodedArrays, work: DecodeWork
+    begin: int,
+    end: int,
+    people: People,
+    observations: Observations,
+    decoded: DecodedArrays,
+    work: Recursion,
+    eight: EightPeople,
 ) -> None:
     """The traces of these people, in the same scratch."""
-    arrays, first_slot = people.arrays, people.first_slot
-    labels, likelihood = observations.labels, observations.likelihood
-    status, log_likelihood, log_path, path = decoded
+    count = 0
     for i in range(begin, end):
-        person = LocalChain(inlined_chain_view(arrays, i), first_place_law(arrays, i, first_slot), first_slot)
-        found = decode_trace(person, people.smallest[i], Observed(labels, likelihood[i]), work, path[i])
-        status[i] = found.status
-        log_likelihood[i] = found.log_likelihood
-        log_path[i] = found.log_path
+        if is_small(people, i):
+            eight.who[count] = i
+            count += 1
+        else:
+            _decode_one(i, people, observations, decoded, work)
+        if count == LANES or (count > 0 and i + 1 == end):
+            for lost in range(decode_eight(people, count, observations, decoded, eight)):
+                _decode_one(eight.who[lost], people, observations, decoded, work)
+            count = 0
 
 
 @pjit(lambda people, *_: people.smallest.size, least=LEAST_PEOPLE)
@@ -114,8 +109,9 @@ def decode_people(
     begin: int, end: int, people: People, observations: Observations, decoded: DecodedArrays
 ) -> None:
     """Every person's whole trace in one visit to their matrix."""
-    work = new_decode_work(observations.labels.shape[0], largest_place_count(people.arrays))
-    _decode_range(begin, end, people, observations, decoded, work)
+    steps = observations.labels.shape[0]
+    work = new_recursion(steps, largest_place_count(people.arrays))
+    _decode_range(begin, end, people, observations, decoded, work, new_eight(steps))
 
 
 @bare_pjit(lambda people, *_: people.smallest.size, least=1024)
@@ -159,40 +155,15 @@ def _move_person(
 
 
 @inline
-def _move_small_person(
-    chain: ChainView,
-    slot: int,
-    observed: Observed,
-    belief: NDArray[np.float64],
-    score: NDArray[np.float64],
-    work: LaneWork,
-) -> Scale:
-    """:func:`_move_person` of at most sixteen places, in lanes."""
-    places = belief.size
-    for x in range(WIDTH):
-        work.belief[x] = belief[x] if x < places else 0.0
-        work.scores[0, x] = score[x] if x < places else 0.0
-    scale = filter_small_step(chain, slot, observed, work)
-    if scale.total > 0.0:
-        for x in range(places):
-            belief[x] = work.belief[x]
-            score[x] = work.scores[0, x]
-    return scale
-
-
-@inline
 def _filter_person(
-    people: People, person: int, step: int, observed: Observed, work: DecodeWork, state: FilterArrays
+    people: People, person: int, step: int, observed: Observed, work: Recursion, state: FilterArrays
 ) -> None:
     """One person's update by one step; ``observed`` has this step only, ``work`` is scratch."""
     chain = inlined_chain_view(people.arrays, person)
     first, last = people.arrays.places_start[person], people.arrays.places_start[person + 1]
     belief, score = state.belief[first:last], state.score[first:last]
     slot = (people.first_slot + step - 1) % chain.start.shape[0] if step > 0 else -1
-    if is_small(chain):
-        scale = _move_small_person(chain, slot, observed, belief, score, work.lanes)
-    else:
-        scale = _move_person(chain, slot, observed, belief, score, work.recursion)
+    scale = _move_person(chain, slot, observed, belief, score, work)
     state.is_exact[person] &= scale.lowest * people.smallest[person] >= SAFE_PRODUCT
     if scale.total == 0.0:
         state.status[person] = step
@@ -209,13 +180,22 @@ def _filter_range(
     step: int,
     observations: Observations,
     state: FilterArrays,
-    work: DecodeWork,
+    work: Recursion,
+    eight: EightPeople,
 ) -> None:
     """One step for those of these people whose trace is still possible."""
     labels, likelihood = observations.labels, observations.likelihood
+    count = 0
     for i in range(begin, end):
         if state.status[i] == POSSIBLE:
-            _filter_person(people, i, step, Observed(labels, likelihood[i]), work, state)
+            if is_small(people, i):
+                eight.who[count] = i
+                count += 1
+            else:
+                _filter_person(people, i, step, Observed(labels, likelihood[i]), work, state)
+        if count == LANES or (count > 0 and i + 1 == end):
+            filter_eight(people, count, step, observations, state, eight)
+            count = 0
 
 
 @pjit(lambda people, *_: people.smallest.size, least=LEAST_PEOPLE)
@@ -227,8 +207,8 @@ def filter_people(
     ``step`` counts from 0 at the first slot; ``observations`` have this step only. Not for people whose
     ``is_exact`` has become False: their whole trace is decoded instead.
     """
-    work = new_decode_work(1, largest_place_count(people.arrays))
-    _filter_range(begin, end, people, step, observations, state, work)
+    work = new_recursion(1, largest_place_count(people.arrays))
+    _filter_range(begin, end, people, step, observations, state, work, new_eight(2))
 
 
 @dataclass(frozen=True, eq=False)

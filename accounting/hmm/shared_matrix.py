@@ -40,7 +40,10 @@ from models.numerics.jit import bare_jit, intrinsic, pjit
 
 
 COLUMNS = 4
-"""Columns done at a time."""
+"""Columns of a shared matrix done at a time."""
+
+OWN_COLUMNS = 2
+"""Columns of people's own matrices done at a time: what is loaded of them serves nobody else."""
 
 
 class PeopleScale(NamedTuple):
@@ -69,8 +72,11 @@ def _pointers(context: Any, builder: Any, signature: Any, args: Any) -> list[Any
     return data_of(context, builder, list(signature.args[0].types), arrays)
 
 
-def _move_code(columns_at_once: int) -> Any:
-    """Code for that many columns from ``first_column`` on and eight people from ``first_person`` on."""
+def _move_code(columns_at_once: int, is_shared: bool) -> Any:
+    """Code for that many columns from ``first_column`` on and eight people from ``first_person`` on.
+
+    Without one matrix for all, each entry is followed by those of the other people.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         matrix, belief, score, new_belief, new_score = _pointers(context, builder, signature, args)
@@ -81,8 +87,11 @@ def _move_code(columns_at_once: int) -> Any:
             person = builder.add(builder.mul(loop.index, people), first_person)
             beliefs, scores = load(builder, belief, person), load(builder, score, person)
             for column, total, top in zip(columns, sums, tops, strict=True):
-                entry = builder.gep(matrix, [builder.add(builder.mul(column, places), loop.index)])
-                entries = spread(builder, builder.load(entry))
+                entry = builder.add(builder.mul(column, places), loop.index)
+                if is_shared:
+                    entries = spread(builder, builder.load(builder.gep(matrix, [entry])))
+                else:
+                    entries = load(builder, matrix, builder.add(builder.mul(entry, people), first_person))
                 term = builder.fmul(beliefs, entries)
                 builder.store(builder.fadd(builder.load(total), term), total)
                 _accumulate(builder, top, larger, builder.fmul(scores, entries))
@@ -95,8 +104,8 @@ def _move_code(columns_at_once: int) -> Any:
     return generate
 
 
-def _move_intrinsic(columns_at_once: int) -> Any:
-    generate = _move_code(columns_at_once)
+def _move_intrinsic(columns_at_once: int, is_shared: bool = True) -> Any:
+    generate = _move_code(columns_at_once, is_shared)
 
     def move(typing_context: Any, arrays: Any, where: Any) -> Any:
         return types.void(arrays, where), generate
@@ -106,6 +115,7 @@ def _move_intrinsic(columns_at_once: int) -> Any:
 
 _move_columns = _move_intrinsic(COLUMNS)
 _move_column = _move_intrinsic(1)
+_move_own_columns = _move_intrinsic(OWN_COLUMNS, is_shared=False)
 
 
 def _note_least(builder: Any, lowest: Any, is_possible: Any, vectors: Sequence[Any]) -> None:
@@ -177,6 +187,24 @@ def move_people(
             _move_columns(arrays, (y, i, places, people))
         for y in range(whole_columns, places):
             _move_column(arrays, (y, i, places, people))
+
+
+@bare_jit
+def move_own(
+    columns: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    new_belief: NDArray[np.float64],
+    new_score: NDArray[np.float64],
+) -> None:
+    """:func:`move_people` of eight people by matrices of their own, ``columns`` (K, K, 8), with an even K.
+
+    The shape of ``belief`` counts, the others may be longer.
+    """
+    places, people = belief.shape
+    arrays = (columns, belief, score, new_belief, new_score)
+    for y in range(0, places, OWN_COLUMNS):
+        _move_own_columns(arrays, (y, 0, places, people))
 
 
 @bare_jit

@@ -60,17 +60,14 @@ class SlotMoves(NamedTuple):
 
     start: NDArray[np.int64]  # (P + 1,), where those to each place begin
     origin: NDArray[np.int32]  # the place that they come from, among all personas' places
-    cell: NDArray[np.int32]  # in a table of all locations: that of the origin times M plus that of the place
-    value: NDArray[np.float64]  # ``P_t``
     weighted: NDArray[np.float64]  # ``P_t alpha_t``
 
 
-class FlowBlocks(NamedTuple):
-    """Blocks by the number of personas, whose flows are added in order, so that threads change no bit."""
+class Blocks(NamedTuple):
+    """Blocks by the number of personas, whose masses are added in order, so that threads change no bit."""
 
     edges: NDArray[np.int64]  # (B + 1,) where each block begins, and the end of the last
     weight: NDArray[np.float64]  # (N,)
-    flows: NDArray[np.float64]  # (B, M, M) from location to location
 
 
 @jit
@@ -110,17 +107,26 @@ def _scale_part(mass: NDArray[np.float64], begin: int, size: int) -> None:
 
 @pjit(lambda population, *_: population.slots.size, least=64)
 def lay_out(
-    begin: int, end: int, population: PopulationArrays, slot: int, locations: int, moves: SlotMoves
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    slot: int,
+    locations: int,
+    moves: SlotMoves,
+    cell: NDArray[np.int32],
 ) -> None:
-    """Fill in one slot's moves, without factors; ``moves.start`` is known."""
+    """Fill in one slot's moves, without factors; ``moves.start`` is known.
+
+    ``cell`` is each entry's in a table of all locations: that of the origin times M plus that of the place.
+    """
     for person in range(begin, end):
         view, place = chain_view(population, person), population.places_start[person]
         for y in range(view.places.size):
             k = moves.start[place + y]
             for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
                 moves.origin[k] = place + view.row[j]
-                moves.cell[k] = view.places[view.row[j]] * locations + view.places[y]
-                moves.value[k] = moves.weighted[k] = view.value[j]
+                cell[k] = view.places[view.row[j]] * locations + view.places[y]
+                moves.weighted[k] = view.value[j]
                 k += 1
 
 
@@ -175,37 +181,76 @@ def begin_day(begin: int, end: int, population: PopulationArrays, masses: Masses
 
 
 @bare_jit
-def _joint(
-    first: int,
-    last: int,
-    factor: NDArray[np.float64],
-    moves: SlotMoves,
-    forward: NDArray[np.float64],
-    after: NDArray[np.float64],
-    joint: NDArray[np.float64],
+def _total(
+    first: int, last: int, moves: SlotMoves, forward: NDArray[np.float64], after: NDArray[np.float64]
 ) -> float:
-    """``before(x) P(x, y) factor(x, y) after(y)`` of each entry to these places in turn, and their sum."""
-    total, begin = 0.0, moves.start[first]
+    """The sum of ``before(x) P(x, y) alpha(x, y) after(y)`` over all entries to these places."""
+    total = 0.0
     for y in range(first, last):
+        arrived = 0.0
         for j in range(moves.start[y], moves.start[y + 1]):
-            mass = forward[moves.origin[j]] * moves.value[j] * factor[moves.cell[j]] * after[y]
-            joint[j - begin] = mass
-            total += mass
+            arrived += forward[moves.origin[j]] * moves.weighted[j]
+        total += arrived * after[y]
     return total
 
 
-@bare_jit
-def _add(
-    first: int,
-    last: int,
+@bare_pjit(lambda blocks, *_: blocks.edges.size - 1)
+def slot_masses(
+    begin: int,
+    end: int,
+    blocks: Blocks,
+    places: NDArray[np.int64],
     moves: SlotMoves,
-    joint: NDArray[np.float64],
-    scale: float,
-    flows: NDArray[np.float64],
+    group: NDArray[np.int32],
+    forward: NDArray[np.float64],
+    after: NDArray[np.float64],
+    masses: NDArray[np.float64],
 ) -> None:
-    begin = moves.start[first]
-    for j in range(begin, moves.start[last]):
-        flows[moves.cell[j]] += scale * joint[j - begin]
+    """Into ``masses`` (B, G): what each block's moves weigh as the factors are now, by their ``group``."""
+    for block in range(begin, end):
+        own = masses[block]
+        for g in range(own.size):
+            own[g] = 0.0
+        for person in range(blocks.edges[block], blocks.edges[block + 1]):
+            first, last = places[person], places[person + 1]
+            total = _total(first, last, moves, forward, after)
+            if total > 0.0:
+                scale = blocks.weight[person] / total
+                for y in range(first, last):
+                    arriving = scale * after[y]
+                    for j in range(moves.start[y], moves.start[y + 1]):
+                        own[group[j]] += forward[moves.origin[j]] * moves.weighted[j] * arriving
+
+
+@bare_pjit(lambda moves, *_: moves.weighted.size, least=1 << 16)
+def weigh_moves(
+    begin: int, end: int, moves: SlotMoves, group: NDArray[np.int32], ratio: NDArray[np.float64]
+) -> None:
+    """Multiply each group's moves with its ``ratio`` (G,)."""
+    for j in range(begin, end):
+        moves.weighted[j] *= ratio[group[j]]
+
+
+@pjit(lambda blocks, *_: blocks.edges.size - 1)
+def own_flows(
+    begin: int,
+    end: int,
+    blocks: Blocks,
+    population: PopulationArrays,
+    slot: int,
+    block_flows: NDArray[np.float64],
+) -> None:
+    """The flows (B, M, M) of a slot by the personas' own moves, from their long-run distribution."""
+    for block in range(begin, end):
+        flows = block_flows[block]
+        flows[:] = 0.0
+        for person in range(blocks.edges[block], blocks.edges[block + 1]):
+            view, weight = chain_view(population, person), blocks.weight[person]
+            at = slot % view.start.shape[0]
+            for y in range(view.places.size):
+                for j in range(view.column_start[at, y], view.column_start[at, y + 1]):
+                    x = view.row[j]
+                    flows[view.places[x], view.places[y]] += weight * view.start[at, x] * view.value[j]
 
 
 @jit
@@ -217,49 +262,10 @@ def _widest(population: PopulationArrays) -> int:
     return most
 
 
-@pjit(lambda blocks, *_: blocks.edges.size - 1)
-def slot_flows(
-    begin: int,
-    end: int,
-    blocks: FlowBlocks,
-    population: PopulationArrays,
-    factor: NDArray[np.float64],
-    moves: SlotMoves,
-    forward: NDArray[np.float64],
-    after: NDArray[np.float64],
-) -> None:
-    """The flows of a slot as the factors are now, ``factor`` (M * M,) being the slot's."""
-    joint, places = np.empty(_widest(population) ** 2), population.places_start
-    for block in range(begin, end):
-        flows = blocks.flows[block].reshape(-1)
-        flows[:] = 0.0
-        for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            first, last = places[person], places[person + 1]
-            total = _joint(first, last, factor, moves, forward, after, joint)
-            if total > 0.0:
-                _add(first, last, moves, joint, blocks.weight[person] / total, flows)
-
-
-@pjit(lambda blocks, *_: blocks.edges.size - 1)
-def own_flows(begin: int, end: int, blocks: FlowBlocks, population: PopulationArrays, slot: int) -> None:
-    """The flows of a slot by the personas' own moves, from their long-run distribution."""
-    for block in range(begin, end):
-        flows = blocks.flows[block]
-        flows[:] = 0.0
-        for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            view, weight = chain_view(population, person), blocks.weight[person]
-            at = slot % view.start.shape[0]
-            for y in range(view.places.size):
-                for j in range(view.column_start[at, y], view.column_start[at, y + 1]):
-                    x = view.row[j]
-                    flows[view.places[x], view.places[y]] += weight * view.start[at, x] * view.value[j]
-
-
 @bare_jit
 def _advance(
     first: int,
     last: int,
-    factor: NDArray[np.float64],
     moves: SlotMoves,
     own: NDArray[np.float64],
     later: NDArray[np.float64],
@@ -268,9 +274,7 @@ def _advance(
     for y in range(first, last):
         later[y - first] = 0.0
         for j in range(moves.start[y], moves.start[y + 1]):
-            alpha = factor[moves.cell[j]]
-            later[y - first] += own[moves.origin[j]] * moves.value[j] * alpha
-            moves.weighted[j] = moves.value[j] * alpha
+            later[y - first] += own[moves.origin[j]] * moves.weighted[j]
     for y in range(first, last):
         own[y] = later[y - first]
     _scale_part(own, first, last - first)
@@ -281,14 +285,13 @@ def advance(
     begin: int,
     end: int,
     population: PopulationArrays,
-    factor: NDArray[np.float64],
     moves: SlotMoves,
     forward: NDArray[np.float64],
 ) -> None:
-    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``; weighs the moves anew."""
+    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``."""
     later, places = np.empty(_widest(population)), population.places_start
     for person in range(begin, end):
-        _advance(places[person], places[person + 1], factor, moves, forward, later)
+        _advance(places[person], places[person + 1], moves, forward, later)
 
 
 @pjit(lambda population, *_: population.slots.size, least=64)
@@ -367,7 +370,7 @@ def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size:
 
 # Tables of all people together: how many go from each location to each, and how many are at each.
 
-_BLOCKS, _PERSONAS_A_BLOCK = 16, 2048  # see :class:`FlowBlocks`; adding up the tables of few takes longest
+_BLOCKS, _PERSONAS_A_BLOCK = 16, 2048  # see :class:`Blocks`; adding up the tables of few takes longest
 _ROUNDING = 1e-12
 
 
@@ -453,9 +456,10 @@ def expected_flows(population: Population, slots: int) -> NDArray[np.float64]:
     count, places = len(population), population.location_count
     weight = np.ones(count) if population.weights is None else population.weights
     flows, blocks = np.empty((slots, places, places)), blocks_of(population, weight)
+    block_flows = np.empty((blocks.edges.size - 1, places, places))
     for slot in range(slots):
-        own_flows(blocks, population.arrays, slot)
-        flows[slot] = blocks.flows.sum(axis=0)
+        own_flows(blocks, population.arrays, slot, block_flows)
+        flows[slot] = block_flows.sum(axis=0)
     return flows
 
 
@@ -465,12 +469,10 @@ def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int)
     return masses.astype(np.float64)
 
 
-def blocks_of(population: Population, weight: NDArray[np.float64]) -> FlowBlocks:
-    """Empty arrays for the flows of personas with these weights."""
+def blocks_of(population: Population, weight: NDArray[np.float64]) -> Blocks:
+    """The blocks of personas with these weights."""
     blocks = min(_BLOCKS, 1 + len(population) // _PERSONAS_A_BLOCK)
-    places = population.location_count
-    edges = np.arange(blocks + 1, dtype=np.int64) * len(population) // blocks
-    return FlowBlocks(edges, weight, np.empty((blocks, places, places)))
+    return Blocks(np.arange(blocks + 1, dtype=np.int64) * len(population) // blocks, weight)
 
 
 def _constraint(
@@ -658,43 +660,39 @@ def calibrate(
     )
 
 
-def _moves_by_slot(arrays: PopulationArrays, locations: int, slots: int) -> list[SlotMoves]:
-    """The moves of each slot, without factors."""
-    counts = np.empty((slots, arrays.places.size), np.int64)
-    count_moves(arrays, counts)
-    found = []
-    for slot in range(slots):
-        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[slot])))
-        size = int(start[-1])
-        moves = SlotMoves(
-            start, np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size), np.empty(size)
-        )
-        lay_out(arrays, slot, locations, moves)
-        found.append(moves)
-    return found
-
-
 class _Sweeping:
     """The factors and masses between two sweeps of a calibration."""
 
     def __init__(
         self, population: Population, constraints: Sequence[Constraint], penalty: float | None
     ) -> None:
-        arrays, places = population.arrays, population.location_count
+        arrays, locations = population.arrays, population.location_count
         assert population.weights is not None
+        size, slots = arrays.places.size, int(arrays.slots[0])
         self.population = population
-        self.constraints = [_Fitted(each) for each in constraints]
         self.exponent = 1.0 if penalty is None else penalty / (1.0 + penalty)
-        self.factor = np.ones((int(arrays.slots[0]), places, places))
-        for each in self.constraints:
-            self.factor[each.constraint.slot] *= each.alpha[each.constraint.group]
-        size, slots = arrays.places.size, self.factor.shape[0]
         self.masses = Masses(np.ones(size), np.empty(size), np.empty(size), np.empty((slots, size)))
-        self.moves = _moves_by_slot(arrays, places, slots)
-        for slot, moves in enumerate(self.moves):
-            moves.weighted[:] *= self.factor[slot].reshape(-1)[moves.cell]
         self.blocks = blocks_of(population, population.weights / population.weights.sum())
         self.gap = np.empty(len(population))
+        self.moves: list[SlotMoves] = []
+        self.constraints: list[list[_Fitted]] = []  # by slot
+        counts = np.empty((slots, size), np.int64)
+        count_moves(arrays, counts)
+        for slot in range(slots):
+            start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[slot])))
+            entries = int(start[-1])
+            moves, cell = (
+                SlotMoves(start, np.empty(entries, np.int32), np.empty(entries)),
+                np.empty(entries, np.int32),
+            )
+            lay_out(arrays, slot, locations, moves, cell)
+            fitted = [_Fitted(each, cell) for each in constraints if each.slot == slot]
+            for each in fitted:
+                weigh_moves(moves, each.group, each.alpha)
+            self.moves.append(moves)
+            self.constraints.append(fitted)
+        most = max((each.alpha.size for of_slot in self.constraints for each in of_slot), default=0)
+        self._room = np.empty((self.blocks.edges.size - 1) * most)
         end_day(arrays, self.masses)
         self._go_back()
 
@@ -702,12 +700,11 @@ class _Sweeping:
         """Project on each constraint in turn, then close the day; the error, as a share of all people."""
         arrays, off = self.population.arrays, 0.0
         begin_day(arrays, self.masses)
-        for slot in range(self.factor.shape[0]):
-            for each in self.constraints:
-                if each.constraint.slot == slot:
-                    off = max(off, self._meet(each))
-            factor = self.factor[slot].reshape(-1)
-            advance(arrays, factor, self.moves[slot], self.masses.forward)
+        afters = (*self.masses.beta[1:], self.masses.end)
+        for moves, constraints, after in zip(self.moves, self.constraints, afters, strict=True):
+            for each in constraints:
+                off = max(off, self._meet(each, moves, after))
+            advance(arrays, moves, self.masses.forward)
         self._go_back()
         close_day(arrays, self.masses, self.gap)
         stuck = np.flatnonzero(self.gap < 0.0)
@@ -728,35 +725,37 @@ class _Sweeping:
             retreat_slot(places, moves, after, before)
             after = before
 
-    def _meet(self, each: _Fitted) -> float:
+    def _meet(self, each: _Fitted, moves: SlotMoves, after: NDArray[np.float64]) -> float:
         """Update one constraint's factors to meet its masses; the error before that."""
-        slot, group = each.constraint.slot, each.constraint.group
-        factor, arrays = self.factor[slot].reshape(-1), self.population.arrays
-        masses, is_last = self.masses, slot + 1 == self.factor.shape[0]
-        after = masses.end if is_last else masses.beta[slot + 1]
-        slot_flows(self.blocks, arrays, factor, self.moves[slot], masses.forward, after)
-        found = masses_of(group, self.blocks.flows.sum(axis=0), each.target.size)
-        before = each.alpha
-        off = each.update(found, self.exponent)
+        blocks, before = self.blocks.edges.size - 1, each.alpha
+        found = self._room[: blocks * before.size].reshape(blocks, -1)
+        places = self.population.arrays.places_start
+        slot_masses(self.blocks, places, moves, each.group, self.masses.forward, after, found)
+        off = each.update(found.sum(axis=0), self.exponent)
         ratio = np.divide(each.alpha, before, out=np.zeros_like(before), where=before > 0.0)
-        self.factor[slot] *= ratio[group]
+        weigh_moves(moves, each.group, ratio)
         return off
 
     def impossible(self, total: float) -> list[MissedCell]:
         """Cells with people where no persona can go, known after the first sweep."""
         return [
             MissedCell(cell.slot, cell.names[group], cell.mass[group] * total, 0.0)
-            for each in self.constraints
+            for of_slot in self.constraints
+            for each in of_slot
             for cell in [each.constraint]
             for group in np.flatnonzero(each.is_impossible)
         ]
 
     def written(self) -> Population:
         """The personas with the present factors."""
-        arrays = self.population.arrays
+        arrays, locations = self.population.arrays, self.population.location_count
+        factor = np.ones((len(self.moves), locations, locations))
+        for slot, constraints in enumerate(self.constraints):
+            for each in constraints:
+                factor[slot] *= each.alpha[each.constraint.group]
         written = days_as_population(
             Layout.of(self.population),
-            lambda chosen, days: write_days(chosen, arrays, self.factor, self.masses, days),
+            lambda chosen, days: write_days(chosen, arrays, factor, self.masses, days),
         )
         return replace(
             written,
@@ -768,8 +767,9 @@ class _Sweeping:
 class _Fitted:
     """A constraint during the calibration, with the factor ``alpha`` (G,) of each of its groups."""
 
-    def __init__(self, constraint: Constraint) -> None:
+    def __init__(self, constraint: Constraint, cell: NDArray[np.int32]) -> None:
         self.constraint = constraint
+        self.group = constraint.group.astype(np.int32).reshape(-1)[cell]  # of each entry of the slot
         self.target = constraint.mass.copy()  # (G,) without the cells that no persona can meet
         self.alpha = (constraint.mass > 0.0).astype(np.float64)
         self.is_impossible = np.zeros(constraint.mass.size, dtype=np.bool_)

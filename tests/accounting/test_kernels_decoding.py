@@ -11,15 +11,11 @@ from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
 from accounting.hmm import Filtering, decode
-from accounting.hmm.decoding import (
-    People,
-    decode_people,
-    smallest_entries,
-)
+from accounting.hmm.decoding import decode_people, smallest_entries
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed, filter_steps, new_recursion, trace_back
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
-from accounting.hmm.trace_decoding import DecodedArrays, Observations, filter_small, new_lane_work
+from accounting.hmm.trace_decoding import DecodedArrays, Observations, People
 from models.priors import MovementPrior, Population, Triplets
 from models.priors.chain import LocalChain
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
@@ -79,12 +75,11 @@ def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(see
     likelihood = random_likelihood(rng, case.labels)
     paths, joint = joint_by_enumeration(case, likelihood)
     work, logs = new_recursion(steps, len(case.start)), new_recursion(steps, len(case.start))
-    lanes, path = new_lane_work(steps), np.zeros(steps, np.int32)
+    path = np.zeros(steps, np.int32)
     person = LocalChain(chain, case.start, case.first_slot)
     observed = Observed(case.labels, likelihood)
     for filtered, scores, back in (
         (filter_steps(person, 1e-9, observed, work), work.scores, trace_back),
-        (filter_small(person, 1e-9, observed, lanes), lanes.scores, trace_back),
         (log_filter_steps(person, observed, logs), logs.scores, log_trace_back),
     ):
         if joint.sum() == 0.0:
@@ -116,7 +111,6 @@ def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible
     person = case.person
     arguments = (person, 1e-9, Observed(case.labels, likelihood))
     assert filter_steps(*arguments, work).status == expected
-    assert filter_small(*arguments, new_lane_work(steps)).status == expected
 
 
 def test_ties_are_broken_at_the_lowest_index() -> None:
@@ -128,24 +122,38 @@ def test_ties_are_broken_at_the_lowest_index() -> None:
     assert path.tolist() == [0] * 5
 
 
-@pytest.mark.parametrize("places", [1, 2, 7, 8, 9, 15, 16])
-@pytest.mark.parametrize("density", [0.2, 1.0])
-def test_lanes_find_the_same_as_the_loops_over_entries(places: int, density: float) -> None:
-    rng = np.random.default_rng(places)
-    population = random_population(rng, 30, places, density)
+@pytest.mark.parametrize("people", [1, 7, 8, 30])
+@pytest.mark.parametrize("density", [0.2, 0.6])
+def test_people_in_lanes_find_the_bits_of_the_loops_over_entries(people: int, density: float) -> None:
+    """Whoever shares the lanes: people of 1 to 20 places, some with cycles, some impossible."""
+    rng = np.random.default_rng(people)
+    names = [str(m) for m in range(50)]
+    priors = []
+    for i in range(people):
+        places = int(rng.integers(1, 21))
+        matrices = rng.random((1 + i % 2, places, places))
+        matrices *= rng.random(matrices.shape) < density
+        matrices[:, 0, :] = 0.01  # not full: full matrices of many places are read eight entries at a time
+        matrices[:, 0, 1:2] = 0.0
+        matrices += 0.01 * np.eye(places)
+        matrices /= matrices.sum(2, keepdims=True)
+        own = np.sort(rng.choice(50, places, replace=False))
+        priors.append(MovementPrior.from_dense(f"p{i}", matrices, own))
+    population = Population.pack(priors, names)
     labels = rng.integers(0, 3, (7, 50)).astype(np.int32)
-    loops, lanes = new_recursion(7, places), new_lane_work(7)
-    paths = np.zeros((2, 7), np.int32)
-    for i in range(len(population)):  # one scratch for all: nothing of the last person may remain
-        chain = population.chain(i)
+    likelihood = rng.random((people, 7, 3))
+    likelihood[::5, 4] = 0.0
+    decoded, loops = empty_decoded(people, 7), new_recursion(7, 20)
+    smallest = smallest_entries(population.arrays)
+    decode_people(People(population.arrays, smallest, 1), Observations(labels, likelihood), decoded)
+    for i in range(people):
+        chain, path = population.chain(i), np.zeros(7, np.int32)
         person = LocalChain(chain, chain.start[1 % len(chain.start)], 1)
-        arguments = (person, 1e-9, Observed(labels, rng.random((7, 3))))
-        expected, found = filter_steps(*arguments, loops), filter_small(*arguments, lanes)
-        assert found.status == expected.status == POSSIBLE
-        assert np.allclose(found[1:3], expected[1:3], rtol=1e-13)
-        for scores, path in zip((loops.scores, lanes.scores), paths, strict=True):
-            trace_back(chain, 1, scores, path)
-        assert np.array_equal(*paths)
+        expected = filter_steps(person, smallest[i], Observed(labels, likelihood[i]), loops)
+        assert (decoded.status[i], decoded.log_likelihood[i], decoded.log_path[i]) == expected[:3]
+        if expected.status == POSSIBLE:
+            trace_back(chain, 1, loops.scores, path)
+            assert np.array_equal(decoded.path[i], path)
 
 
 @pytest.mark.parametrize("places", [5, 20])
