@@ -175,12 +175,6 @@ class Sensor:
                 self.corrections,
                 "say how many corrected values of one step are published at most",
             )
-        if self.corrections and self.window is not None:
-            raise SensorError(
-                f"corrections of sensor {self.name!r} must be 0, since its counts are of windows or moves",
-                self.corrections,
-                "correct counts of presence in single steps only",
-            )
         if not self.locations:
             raise SensorError(
                 f"sensor {self.name!r} must cover at least one location", "none", "name its locations"

@@ -100,7 +100,7 @@ def _success(
     states = _states(exposure, whole, horizon)
     signals = [each for t in range(exposure.steps) for each in own_signals_of(exposure, t)]
     left_out = sum(each.rays.left_out for each in signals)
-    left_out += sum(truncated_mass(own.release.mechanism) for own in owns)
+    left_out += sum(own.release.values * truncated_mass(own.release.mechanism) for own in owns)
     channels = [_of_places(states, each.step, each.cover, each.mechanism or Raw()) for each in signals]
     for own in in_steps:
         for part in shown_places(own.release):
@@ -135,7 +135,7 @@ def _chosen(exposure: Exposure, owns: Sequence[OwnCount]) -> tuple[list[OwnCount
     states, in_steps = np.full(exposure.steps, exposure.place_count), []
     for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):
         open_in = slice(own.release.first, own.release.last + 1)
-        has_own_law = not own.release.miscounts and not shares_noise(own.release.mechanism)
+        has_own_law = own.release.has_own_law and not shares_noise(own.release.mechanism)
         if not has_own_law or states[open_in].max() * own.law.size > _MOST_STATES:
             in_steps.append(own)
         else:
