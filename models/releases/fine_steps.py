@@ -423,7 +423,7 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     whether its count is published or not: it must be accounted before that is known. :class:`ScheduleError`
     for a count that is not the one accounted.
     """
-    if not registry.windowed:
+    if not registry.windowed_in(step.step):
         return step
     for release in step.releases:
         _check_is_accounted(step, release, registry)
@@ -447,10 +447,11 @@ def counting_in(
 
     Whatever mechanism a window has, and whether its count is published or not.
     """
-    if not registry.windowed:
+    windowed = registry.windowed_in(step)
+    if not windowed:
         return None
     found = [sensor for sensor in announced if sensor.window is None]
-    for sensor in registry.windowed:
+    for sensor in windowed:
         parts = _counting_parts(sensor)
         found += [part for offset, part in parts if _is_first(sensor, step - offset)]
     return tuple(found)
@@ -489,7 +490,7 @@ def _open_in(step: StepSchedule, registry: SensorRegistry) -> Iterator[OpenWindo
     if step.windows is not None:
         yield from step.windows
         return
-    for sensor in registry.windowed:
+    for sensor in registry.windowed_in(step.step):
         window = sensor.window
         assert window is not None
         last = step.step - step.step % window.steps + window.steps - 1
