@@ -661,7 +661,7 @@ class Deployment:
         check_same(self.facts.basis, self.basis, apart)
         if network is not None:  # the files here may be older, or newer, but not of another deployment
             unknown = [each for each in network.present if each.window and each.name not in self.registry]
-            if unknown:
+            if unknown and not is_deciding:  # who decides may remove one
                 raise RunChangedError(
                     "a process must know from its start which sensors count over windows or moves",
                     f"{unknown[0].name!r} in the record only",

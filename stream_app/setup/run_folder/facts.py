@@ -113,13 +113,6 @@ class Network:
         given = {each.name: _accounted(registry, each) for each in self.arranged(registry).sensors}
         for name in known.keys() & given.keys():
             _check_same_device(known[name], given[name], registry.location_names)
-            if name in self.removed and known[name].window is not None:
-                raise RunChangedError(
-                    "a sensor with windows or moves that was removed must stay away: from which step on "
-                    f"windows are accounted is said once for a name, {_named(name)}",
-                    "added again",
-                    _NEW_NAME,
-                )
         sensors = [given.get(each.name, each) for each in self.sensors]
         sensors += [each for name, each in given.items() if name not in known]
         return Network(registry.location_names, tuple(sensors), frozenset(known.keys() - given.keys()))
@@ -241,13 +234,21 @@ def _check_same_device(was: Sensor, now: Sensor, places: Sequence[str]) -> None:
 
 
 def check_new_windows(before: Mapping[str, Any], now: Mapping[str, Any], first_free: int) -> None:
-    """:class:`RunChangedError` for a new sensor whose windows may begin before ``first_free``.
+    """:class:`RunChangedError` for a new sensor whose windows may begin before ``first_free``, or one of old.
 
     ``before`` and ``now`` are recorded facts. Steps before ``first_free`` are closed or announced, or counts
     of them have come: they were accounted, or will be, without its windows.
     """
     known = {each["name"] for each in before.get(NETWORK, now.get(NETWORK, {})).get("sensors", ())}
+    back = _present(now) & {*before.get(NETWORK, {}).get("removed", ())}
     for each in now.get(NETWORK, {}).get("sensors", ()):
+        if each["name"] in back and "window" in each:
+            raise RunChangedError(
+                "a sensor with windows or moves that was removed must stay away: from which step on windows "
+                f"are accounted is said once for a name, {_named(each['name'])}",
+                "added again",
+                _NEW_NAME,
+            )
         first = each.get("window", {}).get("first_step", 0)
         if each["name"] not in known and "window" in each and first < first_free:
             raise RunChangedError(
