@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accounting.exposure.exposure import Exposure, entropy_nats
 from accounting.exposure.history import carried_backward, carried_forward, check_window
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from models.mechanisms import Tabulated, most_revealed, revealed_by_shift, shares_noise
+from models.mechanisms import Tabulated, revealed_by_shift, shares_noise
 from models.noise import own_count_information
 from models.noise.noise_information import InformationTable, table_information
 from models.numerics.jit import pjit
@@ -137,10 +137,10 @@ class OwnCount:
     part of this one reveals where the rest is known. Where the count ``is_constant`` the movements make no
     difference to it, so that it reveals nothing about them.
 
-    Of a device that miscounts nothing may be concluded from ``law``. One that is down for a part of the
-    window misses a person because of *when* they were counted: what it reads is no function of ``n``, only
-    of what is counted in each fine step. A person who changes place at every step is counted once in two
-    steps for sure; a device that is down in the second reads where they began.
+    Of a device that miscounts, or corrects its counts, nothing may be concluded from ``law``. One that is
+    down for a part of the window misses a person because of *when* they were counted: what it reads is no
+    function of ``n``, only of what is counted in each fine step. A person who changes place at every step is
+    counted once in two steps for sure; a device that is down in the second reads where they began.
     """
 
     release: WindowRelease
@@ -151,7 +151,7 @@ class OwnCount:
 
     def reveal_probability(self) -> float:
         """Reveal probability of the noise for any two values that the person can have."""
-        return revealed_by_shift(self.release.mechanism, self.spread)
+        return self.release.reveal_probability(self.spread)
 
     def probability_above(self, value: int) -> float:
         """That the own count lies more than ``value`` above the least that is possible."""
@@ -162,12 +162,9 @@ def own_count(exposure: Exposure, release: WindowRelease) -> OwnCount:
     """The own count of the person of ``exposure``, whose steps the release's window counts from 0."""
     law, mechanism = own_count_law(exposure, release), release.mechanism
     noise = mechanism.noise_law()
-    if release.miscounts:
+    if not release.is_of_own_count:
         fine = fine_entropy(exposure, release)
-        nats = min(
-            revealed_by_shift(mechanism, release.most_counts) * fine,
-            most_revealed(mechanism, release.most_counts),
-        )
+        nats = min(release.reveal_probability(release.most_counts) * fine, release.most_revealed())
         return OwnCount(release, law, release.most_counts, 0.0 if noise is None else nats, fine == 0.0)
     possible = np.flatnonzero(law)
     spread = int(possible[-1] - possible[0])

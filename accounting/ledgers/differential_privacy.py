@@ -459,10 +459,11 @@ def window_cost(
     unprotected = Unprotected()
     for release in releases:
         rho = Cost.of(release.mechanism.zcdp_rho())
-        times = release.most_counts**2
+        times = release.most_counts**2 * release.values
         cost = rho if rho.is_infinite else Cost(rho.amount * times)
         costs = windows.setdefault((release.first, release.last), [])
-        costs.append((cost, sampler_distance(release.mechanism, release.most_counts)))
+        distances = [sampler_distance(release.mechanism, release.most_counts)] * release.values
+        costs.append((cost, sum(distances, SamplerDistance())))
         if rho.is_infinite:
             unprotected = unprotected.and_one_of(release.sensor.name, release.mechanism.is_exact)
     most = neighbours.places * most_sensors

@@ -153,7 +153,10 @@ class Versions(Tabulated):
         return sum(part.divergence() for part in self.parts)
 
     def information_table(self) -> InformationTable:
-        """Of the joint law; of discrete Gaussians also ``p (1 - p)`` times the sum of ``1 / (2 sigma^2)``."""
+        """Of the joint law; of discrete Gaussians also ``p (1 - p)`` times the sum of ``1 / (2 sigma^2)``.
+
+        Of values whose law is not symmetric, or not known, the sum: they are independent given the person.
+        """
         return _information_table(self.parts)
 
     def expected_absolute_error(self) -> float:
@@ -209,7 +212,7 @@ def _reveal_probability(parts: tuple[Mechanism, ...]) -> float:
     if any(part.is_exact for part in parts):
         return 1.0
     found = 1.0 - prod(1.0 - part.reveal_probability() for part in parts)
-    beyond = sum(map(truncated_mass, parts))
+    beyond = sum(map(_missed, parts))
     sigma = _added_sigma(parts)
     if sigma is not None and sigma >= MIN_SIGMA:
         found = min(found, discrete_gaussian_table(sigma).reveal_probability() + beyond)
@@ -228,10 +231,21 @@ def _information_table(parts: tuple[Mechanism, ...]) -> InformationTable:
     if sigma is not None:
         added = large_sigma_information_table(sigma, sum(map(truncated_mass, parts)))
         found = least_information(found, added)
+    if any(isinstance(part, Composite) for part in parts):  # whose laws are not symmetric, or not known
+        tables = [part.information_table() for part in parts if isinstance(part, Tabulated)]
+        assert len(tables) == len(parts)
+        nats = np.sum([each.information_nats for each in tables], axis=0)
+        return least_information(found, found._replace(information_nats=nats))
     laws = _laws(parts)
     if laws is not None and (sigma is None or sigma <= EXACT_UP_TO_SIGMA):
         found = least_information(found, joint_information_table(joint_outcomes(laws)))
     return found
+
+
+def _missed(part: Mechanism) -> float:
+    """How far the sampler is from the law of this value; of a window's share its part of that."""
+    law = part.noise_law()
+    return truncated_mass(part) if law is None else law.truncated_mass
 
 
 def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:

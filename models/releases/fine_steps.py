@@ -14,6 +14,11 @@ shown by a coin, with the probability ``delta_1`` of the share, and not at all o
 shifts ``0..L`` of the noise have ``1 - delta_L`` in common, so one coin with probability ``delta_L`` shows
 all places of the window, or none.
 
+**Corrections.** Each of several values of a window has noise of its own, and may miss a person in some of its
+steps for reasons that do not depend on where the person goes. So a unit is a bit with one share from each
+value, and a person's own counts in the values are any in ``0..L``: one coin with probability
+``1 - (1 - delta_L)^values`` shows all places. Their information adds up.
+
 **Coins.** A coin shows the places before and after a move, in two steps, or those of all steps. Accountants
 use a coin for each step and set of places. ``m`` independent coins with probability ``delta^(1/m)`` all show
 with probability ``delta``, and some of them more often: so the form with independent coins reveals at least
@@ -27,7 +32,8 @@ reveals, with the last step.
 **In a crowd.** A sum of presence is the sum over all people of their units, so what was published could be
 drawn from the counts of everybody in single steps, each with its share. Each of these hides among the others
 as any count of presence does (:mod:`accounting.exposure.crowd`). A move, or a count that a device limits, is
-no sum of counts in single steps: it hides nobody, and at its places everybody is revealed.
+no sum of counts in single steps: it hides nobody, and at its places everybody is revealed. Nor do several
+values of one count hide anybody: their difference has no crowd in it.
 
 For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
 the step before the move place 1, and in the step after it place 2, are shown with probability
@@ -53,6 +59,7 @@ from models.mechanisms import (
     NoiseShare,
     Raw,
     admit,
+    all_versions,
     joined_coins,
     most_revealed,
     revealed_by_shift,
@@ -132,6 +139,9 @@ class WindowRelease:
     ``most_counts`` in all, for reasons other than the person's movements: it may be down for a part of the
     window. A device that counts people *because* of where they come from is a :class:`MoveSensor`.
 
+    Of the window ``corrections`` more values are published, each with noise of its own. Any of them may miss
+    a person in some of the steps for such reasons.
+
     Of noise that several releases share the part that is this release's own is accounted
     (:func:`models.mechanisms.revealed_by_shift`): given the rest, releases hide by themselves.
 
@@ -144,6 +154,7 @@ class WindowRelease:
     most_counts: int
     mechanism: Mechanism
     miscounts: bool = False
+    corrections: int = 0
 
     def __post_init__(self) -> None:
         """Check the window, and a third-party mechanism."""
@@ -161,6 +172,30 @@ class WindowRelease:
                 self.most_counts,
                 "declare how often the device can count one person in the window",
             )
+        if self.corrections < 0:
+            raise ScheduleError(
+                f"corrections of {self.sensor.name!r} must be 0 or more",
+                self.corrections,
+                "say how many corrected values of the window are published at most",
+            )
+
+    @property
+    def values(self) -> int:
+        """How many values are published of the window at most."""
+        return 1 + self.corrections
+
+    @property
+    def is_of_own_count(self) -> bool:
+        """Whether what the device reads is a function of the person's own count."""
+        return not self.miscounts and not self.corrections
+
+    def reveal_probability(self, shift: int) -> float:
+        """That all values show own counts which differ by up to ``shift``; else they show nothing."""
+        return _any_of(revealed_by_shift(self.mechanism, shift), self.values)
+
+    def most_revealed(self) -> float:
+        """Information (nats) of all values, whatever the law of the own counts."""
+        return self.values * most_revealed(self.mechanism, self.most_counts)
 
     @property
     def earliest_place(self) -> int:
@@ -170,15 +205,14 @@ class WindowRelease:
     @property
     def has_own_law(self) -> bool:
         """Whether what is published depends on the own count alone, with noise of its own."""
-        return (
-            not self.miscounts and not shares_noise(self.mechanism) and self.mechanism.noise_law() is not None
-        )
+        has_law = not shares_noise(self.mechanism) and self.mechanism.noise_law() is not None
+        return self.is_of_own_count and has_law
 
     @cached_property
     def as_step(self) -> SensorRelease | None:
         """The same release in a schedule of steps; None unless it counts presence, once, in one step."""
         is_step = isinstance(self.sensor, Sensor) and self.first == self.last
-        if not is_step or (self.miscounts and self.most_counts > 1):
+        if not is_step or self.corrections or (self.miscounts and self.most_counts > 1):
             return None
         assert isinstance(self.sensor, Sensor)
         return SensorRelease(self.sensor, self.mechanism)
@@ -231,13 +265,14 @@ def revealed_in_steps(release: WindowRelease) -> tuple[tuple[int, RevealedMove |
     whole = _in_shares(release)
     if whole is None:
         places = {location for each in _distinct(units) for location in each.locations}
-        most = RevealedAmount(tuple(sorted(places)), most_revealed(mechanism, release.most_counts))
+        most = RevealedAmount(tuple(sorted(places)), release.most_revealed())
         return ((steps - 1, most),)
     if not isinstance(release.sensor, MoveSensor) or _is_as_good_as_exact(whole, len(units)):
         return ()
     levels = _levels(release.sensor)
+    shares = steps * len(levels)
     return tuple(
-        (step, RevealedMove(counted, NoiseShare(whole, steps * len(levels), step * len(levels) + number)))
+        (step, RevealedMove(counted, _share(release, whole, shares, step * len(levels) + number)))
         for step in range(steps)
         for number, counted in enumerate(levels)
     )
@@ -258,12 +293,12 @@ def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
         return ()
     units = _units(release.sensor, steps)
     if mechanism.is_exact:
-        return _coins(_distinct(units), mechanism, 1.0, 1.0)
+        return _coins(_distinct(units), release, 1.0, 1.0)
     whole = _in_shares(release)
     if whole is not None:
-        return _shares(units, whole)
-    places, delta = _distinct(units), revealed_by_shift(mechanism, release.most_counts)
-    return _coins(places, mechanism, delta ** (1.0 / len(places)), delta)
+        return _shares(units, release, whole)
+    places, delta = _distinct(units), release.reveal_probability(release.most_counts)
+    return _coins(places, release, delta ** (1.0 / len(places)), delta)
 
 
 def _in_shares(release: WindowRelease) -> Gaussian | None:
@@ -335,19 +370,32 @@ def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int,
     return tuple(found)
 
 
-def _shares(units: Sequence[Sequence[PlacesInStep]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
-    """A share of the noise for each unit; the shares of moves are coins."""
+def _shares(
+    units: Sequence[Sequence[PlacesInStep]], release: WindowRelease, whole: Gaussian
+) -> tuple[ShownPlaces, ...]:
+    """A share of the noise of each value for each unit; the shares of moves are coins."""
     count = len(units)
-    if _is_as_good_as_exact(mechanism, count):
-        return _coins(_distinct(units), mechanism, 1.0, 1.0)
+    if _is_as_good_as_exact(whole, count):
+        return _coins(_distinct(units), release, 1.0, 1.0)
     shown: list[ShownPlaces] = []
     for position, places in enumerate(units):
         if len(places) == 1:
-            shown.append(ShownPlaces(places[0], NoiseShare(mechanism, count, position)))
+            shown.append(ShownPlaces(places[0], _share(release, whole, count, position)))
         else:
-            falls = min(1.0, share_reveal_probability(mechanism, count))
-            shown += _coins(places, mechanism, falls ** (1.0 / len(places)), shared_reveal(mechanism, count))
+            falls = _any_of(min(1.0, share_reveal_probability(whole, count)), release.values)
+            revealed = _any_of(shared_reveal(whole, count), release.values)
+            shown += _coins(places, release, falls ** (1.0 / len(places)), revealed)
     return tuple(sorted(shown, key=lambda part: part.places.offset))
+
+
+def _share(release: WindowRelease, whole: Gaussian, shares: int, position: int) -> Mechanism:
+    """One unit's share of the noise of each value."""
+    return all_versions([NoiseShare(whole, shares, position)] * release.values)
+
+
+def _any_of(probability: float, count: int) -> float:
+    """That at least one of ``count`` coins falls."""
+    return probability if count == 1 else min(1.0, (1.0 - (1.0 - probability) ** count) * _ROUNDING)
 
 
 def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
@@ -356,9 +404,10 @@ def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
 
 
 def _coins(
-    places: Sequence[PlacesInStep], mechanism: Mechanism, shown: float, revealed: float
+    places: Sequence[PlacesInStep], release: WindowRelease, shown: float, revealed: float
 ) -> tuple[ShownPlaces, ...]:
-    coin = ErasureCoin((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
+    parts = (release.mechanism,) * release.values
+    coin = ErasureCoin(parts, min(1.0, shown * _ROUNDING), min(1.0, revealed))
     return tuple(ShownPlaces(each, coin) for each in places)
 
 
@@ -381,7 +430,7 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     whether its count is published or not: it must be accounted before that is known. :class:`ScheduleError`
     for a count that is not the one accounted.
     """
-    if not registry.windowed:
+    if not registry.windowed_in(step.step):
         return step
     for release in step.releases:
         _check_is_accounted(step, release, registry)
@@ -413,10 +462,11 @@ def counting_in(
 
     Whatever mechanism a window has, and whether its count is published or not.
     """
-    if not registry.windowed:
+    windowed = registry.windowed_in(step)
+    if not windowed:
         return None
     found = [sensor for sensor in announced if sensor.window is None]
-    for sensor in registry.windowed:
+    for sensor in windowed:
         parts = _counting_parts(sensor)
         found += [part for offset, part in parts if _is_first(sensor, step - offset)]
     return tuple(found)
@@ -436,10 +486,10 @@ def most_counting(registry: SensorRegistry) -> int:
 def _counting_parts(sensor: Sensor) -> tuple[tuple[int, Sensor], ...]:
     """The places that each window of a sensor counts at, with the steps after its first.
 
-    Of a sum of presence each is a sensor without a window, by the same name.
+    Of a sum of presence that is published once each is a sensor without a window, by the same name.
     """
     release = _any_window(SensorRelease(sensor, Raw()))
-    is_sum = isinstance(release.sensor, Sensor) and _is_sum(release)
+    is_sum = isinstance(release.sensor, Sensor) and _is_sum(release) and not release.corrections
     units = _units(release.sensor, release.last - release.first + 1)
     return tuple(
         (
@@ -455,7 +505,7 @@ def _open_in(step: StepSchedule, registry: SensorRegistry) -> Iterator[OpenWindo
     if step.windows is not None:
         yield from step.windows
         return
-    for sensor in registry.windowed:
+    for sensor in registry.windowed_in(step.step):
         window = sensor.window
         assert window is not None
         last = step.step - step.step % window.steps + window.steps - 1
@@ -570,9 +620,8 @@ def window_release(release: SensorRelease, last: int) -> WindowRelease:
     counting = (
         MoveSensor(sensor.name, window.moves) if window.moves else Sensor(sensor.name, sensor.locations)
     )
-    return WindowRelease(
-        counting, window.first_of(last), last, sensor.most_counts, release.mechanism, window.miscounts
-    )
+    own = sensor.most_counts, release.mechanism, window.miscounts, sensor.corrections
+    return WindowRelease(counting, window.first_of(last), last, *own)
 
 
 def _mechanism_of(sensor: Sensor, registry: SensorRegistry, last: int) -> Mechanism:

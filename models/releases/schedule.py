@@ -175,12 +175,6 @@ class Sensor:
                 self.corrections,
                 "say how many corrected values of one step are published at most",
             )
-        if self.corrections and self.window is not None:
-            raise SensorError(
-                f"corrections of sensor {self.name!r} must be 0, since its counts are of windows or moves",
-                self.corrections,
-                "correct counts of presence in single steps only",
-            )
         if not self.locations:
             raise SensorError(
                 f"sensor {self.name!r} must cover at least one location", "none", "name its locations"
@@ -216,13 +210,15 @@ class SensorRegistry:
 
     Without a list of sensors each location has a sensor of its own name (:meth:`one_per_location`).
     ``in_windows`` has the mechanism of each sensor with a window, where it is known: such sensors are
-    accounted in every step, so all steps must have the same mechanism.
+    accounted in every step, so all steps must have the same mechanism. Those that were ``removed`` count no
+    more from that step on, and are known for the steps before.
     """
 
     location_names: tuple[str, ...]
     sensors: tuple[Sensor, ...]
     designs: Designs = field(default=NO_DESIGNS, repr=False, compare=False)
     in_windows: Mapping[str, Mechanism] = field(default_factory=dict, repr=False, compare=False)
+    removed: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     _by_name: Mapping[str, Sensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -309,6 +305,12 @@ class SensorRegistry:
     def windowed(self) -> tuple[Sensor, ...]:
         """The sensors whose counts cover several steps, or moves."""
         return tuple(sensor for sensor in self.sensors if sensor.window is not None)
+
+    def windowed_in(self, step: int) -> tuple[Sensor, ...]:
+        """Those of them that are accounted in a step."""
+        if not self.removed:
+            return self.windowed
+        return tuple(each for each in self.windowed if step < self.removed.get(each.name, step + 1))
 
     def with_windows(self, mechanisms: Mapping[str, Mechanism]) -> SensorRegistry:
         """The same sensors, with the mechanisms of those that have windows."""

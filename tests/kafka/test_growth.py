@@ -37,7 +37,7 @@ def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_th
     kafka: Broker, tmp_path: Path
 ) -> None:
     """Also where an account worker begins after the change: it accounts the log again. One with windows comes
-    last, which every worker must know from its start.
+    last, which every worker must know from its start, and is removed in the middle of a window.
     """
     population, sensors, _ = small_city(40)
     early, late = sensors[:3], sensors[1:5]
@@ -80,13 +80,25 @@ def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_th
         windows = deployment.start("release", *because)
         wait_until("the record is written", lambda: windows.says("continues at step"), 120.0)
         ends = windows, deployment.start("account")
-        parts = (*parts, [line for t in range(18, 22) for line in messages(t, t + 1, named(names[1], t))])
+        parts = (*parts, [line for t in range(18, 23) for line in messages(t, t + 1, named(names[1], t))])
         deployment.produce(parts[3])
-        deployment.wait_for_steps(22)
+        deployment.wait_for_steps(23)
         for worker in ends:
             assert worker.stop() == 0, worker.text
+        file.write_text(new)
+        shorter = deployment.start("release", "--accept-changes")
+        wait_until("the record is written", lambda: shorter.says("continues at step"), 120.0)
+        files = [last, new]  # the first worker of accounts still has the file with the hall
+        parts = (*parts, messages(23, 25, names[1]), messages(25, 27, names[1]))
+        for part, own in zip(parts[-2:], files, strict=True):
+            file.write_text(own)
+            account = deployment.start("account", TALLYGUARD_SNAPSHOT_SECONDS="0")
+            deployment.produce(part)
+            deployment.wait_for_steps(25 if part is parts[-2] else 27)
+            assert account.stop() == 0, account.text
+        assert shorter.stop() == 0, shorter.text
         output, source = deployment.folder / "embedded", deployment.folder / "embedded.jsonl"
-        for text, until in ((old, 1), (new, 3), (last, 4)):
+        for text, until in ((old, 1), (new, 3), (last, 4), (new, 6)):
             file.write_text(text)
             source.write_bytes(b"".join(line + b"\n" for part in parts[:until] for line in part))
             options = RunOptions(output, source, accept_changes=until > 1, reason="new counters")

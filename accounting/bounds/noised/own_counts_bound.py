@@ -132,7 +132,7 @@ def own_counts_success(
     asked = Asked(exposure.start, exposure.moves, exposure.guessed, cost, first, False, mistakes)
     signals = [each for t in range(exposure.steps) for each in own_signals_of(exposure, t)]
     left_out = sum(each.rays.left_out for each in signals)
-    left_out += sum(truncated_mass(own.release.mechanism) for own in owns)
+    left_out += sum(own.release.values * truncated_mass(own.release.mechanism) for own in owns)
     plain = [Presence(each.step, each.cover, levels_of(each.mechanism or Raw()), 0) for each in signals]  # type: ignore[arg-type]
     whole: list[OwnWindow] = []
     for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):

@@ -49,9 +49,9 @@ from stream_app.setup.run_folder.facts import (
     WINDOWS,
     Network,
     Registries,
-    adds_windows,
     check_new_windows,
     differences,
+    keeps_windows,
 )
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import DECIDED, EXCLUSIONS, FIXED, SHARPENED
@@ -653,12 +653,15 @@ class Deployment:
             return False
         network = self.facts.network
         apart = frozenset[str]() if network is None else GROWN
+        own = {**self.basis, NETWORK: Network.of(self.registry).save()}
+        if network is not None and keeps_windows(own, self.facts.held):
+            apart |= {WINDOWS}
         if is_deciding:
             apart |= RECORDED
         check_same(self.facts.basis, self.basis, apart)
         if network is not None:  # the files here may be older, or newer, but not of another deployment
-            unknown = [each for each in network.sensors if each.window and each.name not in self.registry]
-            if unknown:
+            unknown = [each for each in network.present if each.window and each.name not in self.registry]
+            if unknown and not is_deciding:  # who decides may remove one
                 raise RunChangedError(
                     "a process must know from its start which sensors count over windows or moves",
                     f"{unknown[0].name!r} in the record only",
@@ -808,13 +811,15 @@ class Deployment:
         kept = {key: value for key, value in stored.items() if key not in apart}
         kept = _as_in(self.facts.held, kept)  # the record is written before the position
         known = {} if self.facts.network is None else {NETWORK: self.facts.network.save()}
-        windows = wanted if adds_windows(kept | known, wanted) else {WINDOWS: None, **kept}
-        if kept and WINDOWS in windows:
-            kept[WINDOWS] = windows[WINDOWS]
+        given = {NETWORK: Network.of(self.registry).save()}
+        is_kept = keeps_windows({**kept, **known}, {**wanted, **given})
+        windows = wanted if is_kept else {WINDOWS: None, **kept}
+        if kept:
+            kept = {key: value for key, value in kept.items() if key != WINDOWS}
+            kept |= {key: windows[key] for key in {WINDOWS} & windows.keys()}
         check_basis(kept, wanted, accept_changes=accept_changes)
         if kept:
             check_holidays(kept, wanted, max(next_step, first_free))
-            given = {NETWORK: Network.of(self.registry).save()}
             check_new_windows(known, given, max(next_step, first_free))
             check_change(kept.get(EXCLUSIONS), wanted.get(EXCLUSIONS), max(next_step, first_free))
         if kept.get("noise_key", wanted["noise_key"]) != wanted["noise_key"]:

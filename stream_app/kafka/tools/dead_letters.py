@@ -42,7 +42,7 @@ def resubmit(producer: Any, topics: Topics, letters: Iterator[DeadLetter]) -> Re
     """Send payloads to the topics they came from; a message that was taken before changes nothing."""
     sent, left = 0, {}
     inputs = (topics.activations, topics.readings)
-    for offset, _, letter in letters:
+    for offset, letter in letters:
         topic, _, partition = letter.source.rpartition(":")[0].partition("/")
         if topic not in inputs:
             left[offset] = f"it came from {letter.source}; mend it there"

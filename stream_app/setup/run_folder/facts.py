@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from models.mechanisms import Designs, Mechanism, parse
 from models.releases import CountingWindow, Counts, PerDay, Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 
@@ -112,8 +113,6 @@ class Network:
         given = {each.name: _accounted(registry, each) for each in self.arranged(registry).sensors}
         for name in known.keys() & given.keys():
             _check_same_device(known[name], given[name], registry.location_names)
-        for name in sorted(known.keys() - given.keys() | self.removed & given.keys()):
-            _check_no_window(known[name], self.removed, name in given)
         sensors = [given.get(each.name, each) for each in self.sensors]
         sensors += [each for name, each in given.items() if name not in known]
         return Network(registry.location_names, tuple(sensors), frozenset(known.keys() - given.keys()))
@@ -234,28 +233,22 @@ def _check_same_device(was: Sensor, now: Sensor, places: Sequence[str]) -> None:
         )
 
 
-def _check_no_window(sensor: Sensor, removed: frozenset[str], is_given: bool) -> None:
-    """:class:`RunChangedError` for a sensor with a window that would begin or end within one."""
-    if sensor.window is None or (not is_given and sensor.name in removed):
-        return
-    raise RunChangedError(
-        f"sensors with windows or moves must stay to the last step, since a window is accounted in each of "
-        f"its steps: {_named(sensor.name)}",
-        "added again" if is_given else "removed",
-        _NEW_NAME
-        if is_given
-        else "leave it in the sensors file: where no count is announced, none is published",
-    )
-
-
 def check_new_windows(before: Mapping[str, Any], now: Mapping[str, Any], first_free: int) -> None:
-    """:class:`RunChangedError` for a new sensor whose windows may begin before ``first_free``.
+    """:class:`RunChangedError` for a new sensor whose windows may begin before ``first_free``, or one of old.
 
     ``before`` and ``now`` are recorded facts. Steps before ``first_free`` are closed or announced, or counts
     of them have come: they were accounted, or will be, without its windows.
     """
     known = {each["name"] for each in before.get(NETWORK, now.get(NETWORK, {})).get("sensors", ())}
+    back = _present(now) & {*before.get(NETWORK, {}).get("removed", ())}
     for each in now.get(NETWORK, {}).get("sensors", ()):
+        if each["name"] in back and "window" in each:
+            raise RunChangedError(
+                "a sensor with windows or moves that was removed must stay away: from which step on windows "
+                f"are accounted is said once for a name, {_named(each['name'])}",
+                "added again",
+                _NEW_NAME,
+            )
         first = each.get("window", {}).get("first_step", 0)
         if each["name"] not in known and "window" in each and first < first_free:
             raise RunChangedError(
@@ -269,14 +262,21 @@ def check_new_windows(before: Mapping[str, Any], now: Mapping[str, Any], first_f
 WINDOWS = "windows"
 
 
-def adds_windows(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether all counts over windows are published as before, and perhaps those of new sensors.
+def keeps_windows(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether counts over windows are published as before, but for those of sensors that came or went.
 
     Both are recorded facts.
     """
     was, is_now = (facts.get(WINDOWS) or {} for facts in (before, now))
-    known = {each["name"] for each in before.get(NETWORK, {}).get("sensors", ())}
-    return was.items() <= is_now.items() and not (is_now.keys() - was.keys()) & known
+    gone = _present(before) - _present(now) if NETWORK in now else frozenset[str]()
+    stayed = {name: own for name, own in was.items() if name not in gone}
+    return stayed.items() <= is_now.items() and not (is_now.keys() - stayed.keys()) & _present(before)
+
+
+def _present(facts: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the sensors that count by these recorded facts."""
+    network = facts.get(NETWORK, {})
+    return frozenset(each["name"] for each in network.get("sensors", ())) - {*network.get("removed", ())}
 
 
 def _saved(sensor: Sensor) -> dict[str, Any]:
@@ -328,9 +328,9 @@ class Registries:
 
     def __init__(self, now: SensorRegistry, held: Iterable[tuple[int, Mapping[str, Any]]] = ()) -> None:
         """``held`` are the steps from which facts held, in order, with these facts."""
-        found = [(step, Network.load(facts[NETWORK])) for step, facts in held if NETWORK in facts]
+        found = [(step, facts) for step, facts in held if NETWORK in facts]
         self._starts = [step for step, _ in found]
-        self._registries = [self._as_of(network, now) for _, network in found] or [now]
+        self._registries = [self._as_of(facts, now) for _, facts in found] or [now]
 
     def at(self, step: int) -> SensorRegistry:
         """The sensors that counted at a step, and all that was removed before."""
@@ -352,18 +352,26 @@ class Registries:
         return tuple(sorted({region for known in self._registries for region in known.regions}))
 
     @staticmethod
-    def _as_of(network: Network, now: SensorRegistry) -> SensorRegistry:
+    def _as_of(facts: Mapping[str, Any], now: SensorRegistry) -> SensorRegistry:
         """All sensors known then: a value of a step before a removal may still be published."""
+        network = Network.load(facts[NETWORK])
         sensors = tuple(
             replace(now.get(each.name), region=each.region)
             if each.name in now and now.get(each.name) == each
             else each
             for each in network.sensors
         )
-        if sensors == now.sensors and network.places == now.location_names:
+        if sensors == now.sensors and network.places == now.location_names and not network.removed:
             return now
-        known = SensorRegistry(network.places, sensors, now.designs)
-        return known.with_windows(now.in_windows)
+        known = SensorRegistry(
+            network.places, sensors, now.designs, removed=dict.fromkeys(network.removed, 0)
+        )
+        return known.with_windows({**now.in_windows, **mechanisms_of(facts.get(WINDOWS) or {}, now.designs)})
+
+
+def mechanisms_of(windows: Mapping[str, Any], designs: Designs) -> dict[str, Mechanism]:
+    """The mechanisms of sensors with windows, as recorded facts have them."""
+    return {name: parse(own["mechanism"], own["parameters"], designs) for name, own in windows.items()}
 
 
 # What changed, in words: a fingerprint says nothing to a reader, so none is shown.
@@ -391,8 +399,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any], *, says_people
             continue
         if key in _UNSAID and not (key == "sensors" and None in networks):
             continue
-        if key == WINDOWS and was is not None and adds_windows(before, after):
-            continue  # the new sensors were said
+        if key == WINDOWS and was is not None and keeps_windows(before, after):
+            continue  # the sensors were said
         is_unnamed = has_other_places and before.get("people") == after.get("people")
         if key == "people_kept" or (key in _PEOPLE and (is_unnamed or not says_people)):
             continue  # the list of places is part of what the fingerprint is of

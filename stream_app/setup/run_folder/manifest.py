@@ -20,9 +20,9 @@ from stream_app.setup.run_folder.facts import (
     NETWORK,
     WINDOWS,
     Network,
-    adds_windows,
     check_new_windows,
     differences,
+    keeps_windows,
 )
 from stream_app.setup.run_folder.record import Author, Record
 
@@ -230,7 +230,7 @@ class Manifest:
             if stored.get(key) != self._wanted.get(key)
             and key not in replaceable | REPORTED | {EXCLUSIONS, HOLIDAYS, _EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
-            and not (key == WINDOWS and NETWORK in stored and adds_windows(stored, self._wanted))
+            and not (key == WINDOWS and NETWORK in stored and keeps_windows(stored, self._wanted))
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from accounting.ledgers import PrivacyAccount
 from models.calendar import Calendar, Days, zone_of
-from models.mechanisms import Designs, parse
+from models.mechanisms import Designs
 from models.prior_files import load_population
 from models.priors import PLACE, Population, Question
 from models.releases import Sensor, SensorRegistry
@@ -33,7 +34,14 @@ from stream_app.setup.run_folder.description import (
     designs_in,
 )
 from stream_app.setup.run_folder.durable import load_document
-from stream_app.setup.run_folder.facts import NETWORK, Network, Registries, differences
+from stream_app.setup.run_folder.facts import (
+    NETWORK,
+    WINDOWS,
+    Network,
+    Registries,
+    differences,
+    mechanisms_of,
+)
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import RECORD, held, last_facts, read_entries
@@ -386,10 +394,24 @@ def counted_again(sensors: Iterable[Sensor]) -> dict[str, dict[str, int]]:
 
 
 def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegistry:
-    """The registry with the mechanisms of sensors with windows that the run recorded."""
-    recorded = load_run(folder).get("windows") or {}
-    return registry.with_windows(
-        {name: parse(own["mechanism"], own["parameters"], registry.designs) for name, own in recorded.items()}
+    """The registry with the mechanisms of sensors with windows that the run recorded.
+
+    Those that were removed are in it, too, for the steps before.
+    """
+    recorded: dict[str, Any] = {}
+    gone: dict[str, tuple[int, Sensor]] = {}
+    for step, facts in held(read_entries(folder / RECORD)):
+        recorded |= facts.get(WINDOWS) or {}
+        if NETWORK in facts:
+            network = Network.load(facts[NETWORK])
+            removed = (each for each in network.sensors if each.name in network.removed)
+            gone = {each.name: (step, each) for each in removed if each.window is not None} | gone
+    recorded |= load_run(folder).get(WINDOWS) or {}
+    return replace(
+        registry,
+        sensors=(*registry.sensors, *(each for _, each in gone.values() if each.name not in registry)),
+        in_windows=mechanisms_of(recorded, registry.designs),
+        removed={name: step for name, (step, _) in gone.items()},
     )
 
 

@@ -348,8 +348,9 @@ class BudgetPolicy:
         return found
 
     def note(self, step: StepSchedule) -> None:
-        """Take note of the windows that are open after a step."""
-        self._open = step.windows or ()
+        """Take note of the windows that are open after a step; of a removed sensor none is published."""
+        windows = step.windows or ()
+        self._open = tuple(each for each in windows if each.release.sensor.name in self._registry)
 
     def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
         """The announced sensors of each later step that shares what is left of the budget."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,41 @@ def test_a_device_that_misses_by_when_somebody_came_is_bounded_too(
     found = window_risk(log.exposure, releases, log.horizon, log.mistakes, in_hindsight=True)
     assert min(found.bounds.values()) >= log.optimum(channels) - 1e-12
     assert found.information_nats >= log.information(channels) - 1e-12
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@given(logs(), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_corrected_values_that_miss_some_steps_are_bounded_too(
+    limit: int | None, drawn: tuple[Log, list[Counted], list[Mechanism]], seed: int
+) -> None:
+    """Each of two values of a window misses some of its steps and has noise of its own."""
+    log, (counted, *_), (mechanism, *_) = drawn
+    rng, fine = np.random.default_rng(seed), counted.fine(log.everything.paths)
+    most = limit or fine.shape[1] * int(counted.times.max())
+    channels = []
+    for missed in rng.random((2, fine.shape[1])) < 0.3:
+        read = np.minimum(np.where(missed, 0, fine).sum(axis=1), most)
+        channel = np.zeros((len(read), most + counted.noise.size))
+        for count in np.unique(read):
+            channel[read == count, count : count + counted.noise.size] = counted.noise
+        channels.append(channel)
+    release = replace(counted.as_release(most, mechanism), corrections=1)
+    found = window_risk(log.exposure, [release], log.horizon, log.mistakes, in_hindsight=True)
+    assert min(found.bounds.values()) >= log.optimum(channels) - 1e-12
+    assert found.information_nats >= log.information(channels) - 1e-12
+
+
+def test_the_coins_of_one_value_promise_too_much_of_two() -> None:
+    """The trap: the best adversary who has both values is above what the first one alone would bound."""
+    log = Log(np.array([0.5, 0.5]), np.full((1, 2, 2), 0.5), (0, 1), 0)
+    counted = with_mechanism(Counted(1, 1, np.array([[0, 1], [0, 1]]), np.ones(1)), Gaussian(1.0))
+    once = counted.as_release(1, Gaussian(1.0))
+    twice = replace(once, corrections=1)
+    optimum = log.optimum(log.noised([counted, counted]))
+    alone, both = (window_risk(log.exposure, [each], log.horizon, 0).certified for each in (once, twice))
+    assert alone < optimum - 0.02
+    assert optimum <= both < 1.25 * optimum
 
 
 @pytest.mark.parametrize("stay", [0.0, 0.2])

@@ -48,12 +48,16 @@ _MANY = 20  # people, of whom few counts can be written down
 
 @dataclass(frozen=True)
 class Shown:
-    """One published value: each path adds at most ``most`` to it; ``noise`` are the masses at -n..n."""
+    """One published value: each path adds at most ``most`` to it; ``noise`` are the masses at -n..n.
+
+    What is counted in the step ``missed`` of a window is not in it.
+    """
 
     sensor: Sensor
     step: int
     most: int
     noise: Floats
+    missed: int = -1
 
     def added(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each path (N, T) adds."""
@@ -62,6 +66,8 @@ class Shown:
             return np.isin(paths[:, self.step], sensor.locations) * self.most
         total = np.zeros(len(paths), dtype=np.int64)
         for t in range(window.first_of(self.step), self.step + 1):
+            if t == self.missed:
+                continue
             if not window.moves:
                 total += np.isin(paths[:, t], sensor.locations)
             for start, end, times in window.moves:
@@ -132,7 +138,8 @@ class Deployment:
                     sensor = release.sensor
                     values = 1 + (0 if release.mechanism.is_exact else sensor.corrections)
                     own = Shown(sensor, step.step, sensor.most_counts, noise_of(release.mechanism))
-                    found += [own] * values
+                    again = replace(own, missed=sensor.window.first_of(step.step)) if sensor.window else own
+                    found += [own, *[again if step.step % 2 else own] * (values - 1)]
         return found
 
     def optimum(self, horizon: tuple[int, int], until: int, *, among: bool) -> float | None:
@@ -350,7 +357,7 @@ def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[S
         since = int(rng.choice([0, 0, 1, 2])) if length > 1 else 0
         if cell is not None and number == 0:
             kind = cell.counted if cell.counted in COUNTED[:6] else "presence"
-            if cell.counted == "correlated":
+            if cell.counted in ("correlated", "corrections"):
                 kind = str(rng.choice(["presence", "sum", "limited", "moves"]))
         if kind == "presence":
             found.append(Sensor(name, where))
@@ -390,7 +397,7 @@ def _mechanism(rng: np.random.Generator) -> Mechanism:
 
 
 def _with_corrections(rng: np.random.Generator, sensor: Sensor) -> Sensor:
-    return replace(sensor, corrections=1) if sensor.window is None and rng.random() < 0.15 else sensor
+    return replace(sensor, corrections=1) if rng.random() < 0.15 else sensor
 
 
 def _announced(

@@ -119,7 +119,6 @@ def row_of(sensor: Sensor) -> dict[str, Any]:
         return {**counted, "locations": list(sensor.locations), "counts": "occupied"}
     if window is None:
         return {**counted, "locations": list(sensor.locations)}
-    counted.pop("corrections")
     counted["first_step"] = window.first_step
     if window.moves:
         moves = [[str(start), str(end)] for start, end, _ in window.moves]

@@ -17,7 +17,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule, in_single_steps
-from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.accounted_again import read_accounted, read_decisions
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.ledger_document import ledger_document, load_log
 from stream_app.analysis.report import read_run
@@ -259,8 +259,50 @@ def test_sensors_with_windows_are_added_and_their_first_windows_begin_then(tmp_p
     accountant.apply_all(accounted)
     summaries = [each for each in json_lines(whole / "risks.jsonl") if each["type"] == "risk_summary"]
     assert summaries[-1]["risk"]["1.0"] == accountant.risk().max()  # type: ignore[index]
-    with pytest.raises(RunChangedError, match="windows or moves must stay to the last step"):
-        go(whole, [*FIRST, WINDOWS[0]], b"", changed=changed, **accepted())
+
+
+@pytest.mark.parametrize("rule", ["noise", "a budget", "a budget in hindsight", "a crowd"])
+def test_sensors_with_windows_are_removed_in_the_middle_of_one_and_charged_no_longer(
+    tmp_path: Path, rule: str
+) -> None:
+    """What was published before stays accounted, in the run and in what is read from its folder."""
+    changed = {"sharpen": False, **RULES.get(rule, {})}
+    rows = [*FIRST, *({key: own for key, own in each.items() if key != "first_step"} for each in WINDOWS)]
+    ends = {"hall": range(1, STEPS, 2), "door": range(3, CHANGE + 1, 2)}
+    before, after = (
+        [
+            each
+            for step in steps
+            for names in [["s1", *(name for name, own in ends.items() if step in own)]]
+            for each in (activation(step, *names), *(reading(step, name, 3) for name in names))
+        ]
+        for steps in (range(CHANGE + 1), range(CHANGE + 1, STEPS))
+    )
+    for name, parts in {"whole": [after], "parts": [after[:4], after[4:]]}.items():
+        folder = tmp_path / name
+        go(folder, rows, lines_of(before), changed=changed)
+        for part in parts:
+            is_open = part is not parts[-1]
+            options = accepted(None) if part is parts[0] else {}
+            go(folder, rows[:3], lines_of(part), changed=changed, keep_open=is_open, **options)
+            if name == "parts":
+                (folder / SNAPSHOT).unlink(missing_ok=True)
+    whole = tmp_path / "whole"
+    for each in ("decisions.jsonl", "releases.jsonl", "risks.jsonl"):
+        assert (tmp_path / "parts" / each).read_bytes() == (whole / each).read_bytes()
+    assert check_run(whole).faults == ()
+    assert words_of_changes(whole) == ['sensor "door" removed']
+    registry = with_recorded_windows(whole, load_registry(tmp_path / "sensors.json", NAMES))
+    accounted = read_accounted(whole / "decisions.jsonl", registry)
+    assert {t.step for t in accounted for each in t.counting if each.name == "door"} == {
+        *range(1, CHANGE + 1)
+    }
+    accountant = ContinuousAccountant(population(), settings(**changed).horizon_settings(0))
+    accountant.apply_all(accounted)
+    summaries = [each for each in json_lines(whole / "risks.jsonl") if each["type"] == "risk_summary"]
+    assert summaries[-1]["risk"]["1.0"] == accountant.risk().max()  # type: ignore[index]
+    with pytest.raises(RunChangedError, match=r'removed must stay away.*"door", got added again'):
+        go(whole, rows, b"", changed=changed, **accepted())
 
 
 def _without_snapshot(folder: Path) -> None:

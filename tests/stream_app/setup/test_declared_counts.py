@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from models.exceptions import SensorError
-from models.mechanisms import Designs
+from models.mechanisms import Designs, Gaussian
 from models.prior_files import save_population
 from models.priors import MovementPrior, Population
-from models.releases import CountingWindow, Counts, Sensor, SensorRegistry
+from models.releases import Counts, Sensor, SensorRegistry, SensorRelease, parts_of
 from stream_app.analysis.preflight import Finding, check_files
 from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.schedule_files import load_schedule
@@ -89,12 +89,12 @@ def test_windows_and_moves_come_with_their_condition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{"window": 2}, {"moves": [[0, 1, 1]]}])
-def test_corrections_of_windows_and_moves_are_refused(tmp_path: Path, more: dict[str, object]) -> None:
-    """By the file and by the library: ceilings of windows would leave them out."""
+def test_windows_and_moves_are_charged_for_their_corrections(tmp_path: Path, more: dict[str, object]) -> None:
     row = {"name": "a", "counts": "passages", "most_counts": 2, "corrections": 1, **more}
     path = tmp_path / "sensors.json"
     path.write_text(json.dumps([row if "moves" in more else {**row, "locations": [0]}]))
-    with pytest.raises(SensorError, match="corrections of sensor 'a' must be 0, since its counts are of win"):
-        load_registry(path, ("here", "there"))
-    with pytest.raises(SensorError, match="must be 0, since its counts are of windows or moves"):
-        Sensor("a", (0,), most_counts=2, corrections=1, window=CountingWindow(2))
+    (twice,) = load_registry(path, ("here", "there")).sensors
+    once = replace(twice, corrections=0)
+    shown = [parts_of(SensorRelease(each, Gaussian(2.0))) for each in (once, twice)]
+    for one, both in zip(*shown, strict=True):
+        assert one.mechanism.reveal_probability() < both.mechanism.reveal_probability() < 1.0
