@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import SettingsError, StepOrderError
-from accounting.exposure.crowd.evidence import Outputs, outputs_among, surely_hiding
 from accounting.exposure.crowd.strangers import Strangers, strangers_in
 from accounting.exposure.crowd.variance_kernel import (
     COINS,
@@ -66,8 +65,7 @@ class Crowded(SeenRelease):
 
     It reveals at most ``share`` of the entropy of being counted.
 
-    - With ``is_erased`` it is an erasure channel: the person's bit with probability ``share``, else nothing;
-      where ``hiding`` is above 0, what a count says among Poisson counts of this variance.
+    - With ``is_erased`` it is an erasure channel: the person's bit with probability ``share``, else nothing.
     - Otherwise only :meth:`information` takes the crowd into account, because a mean over what is revealed of
       the others bounds information and nothing more. Everything else is that of ``inner``.
 
@@ -76,17 +74,11 @@ class Crowded(SeenRelease):
 
     share: float
     is_erased: bool
-    hiding: float = 0.0
     name: ClassVar[str] = "crowded"
 
     def reveal_probability(self) -> float:
         """The erasure's probability, or that of the noise alone."""
         return self.share if self.is_erased else self.inner.reveal_probability()
-
-    def outputs(self) -> Outputs | None:
-        """What a count among the others says; None where they are known by ``share`` alone."""
-        noise = self.inner.noise_law() if self.inner.noise_family in _SYMMETRIC else None
-        return outputs_among(self.hiding, noise) if self.hiding > 0.0 else None
 
     def information_table(self) -> InformationTable:
         """The smaller of what the crowd leaves and what the noise does."""
@@ -329,14 +321,10 @@ def _erased(
     mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary, probability: float
 ) -> Mechanism:
     variance = crowd.variance_at(probability, adversary)
+    share = revealed(variance, mechanism, adversary.companions)
     if adversary.companions:
-        share = revealed(variance, mechanism, adversary.companions)
         return Crowded(_EXACT, share, True) if share < 1.0 else _EXACT
-    hiding = surely_hiding(variance, mechanism.noise_family in _SYMMETRIC)
-    share = revealed(hiding or variance, mechanism)
-    if isinstance(mechanism, NoiseShare) and mechanism.reveal_probability() <= share:
-        hiding = 0.0
-    return Crowded(mechanism, share, True, hiding) if variance > 0.0 and share < 1.0 else mechanism
+    return Crowded(mechanism, share, True) if variance > 0.0 and share < 1.0 else mechanism
 
 
 def equivalent_sigma(crowd: SensorCrowd, adversary: CrowdAdversary) -> float:
