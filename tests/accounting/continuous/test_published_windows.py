@@ -1,4 +1,4 @@
-"""Running ceilings by own counts: saved and restored, lower than by single steps, and from whole arrays only."""
+"""Running ceilings by own counts: the same after a restart, lower than by single steps, whole arrays only."""
 
 from __future__ import annotations
 
