@@ -290,9 +290,7 @@ def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
     value = entry.tiers.get(tier)
     if value is None:
         return SensorValue(sensor=entry.sensor, mechanism=_SUPPRESSED)
-    return SensorValue(
-        sensor=entry.sensor, mechanism=entry.mechanism, epsilon=value.epsilon, value=value.value
-    )
+    return entry.model_copy(update={"tiers": None, "epsilon": value.epsilon, "value": value.value})
 
 
 @dataclass(frozen=True)

@@ -343,6 +343,7 @@ def test_tiers_receive_corrections_each_with_a_chain_of_its_own(tmp_path: Path) 
     for tier in tiers:
         own_file = json_lines(tmp_path / "both" / "out" / f"revised-{tier}.jsonl")
         assert [line["step"] for line in own_file] == [4, 5, 6]
+        assert {each["version"] for line in own_file for each in line["releases"]} == {2}  # type: ignore[attr-defined]
     risks = [(tmp_path / name / "out" / "risks.jsonl").read_bytes() for name in ("both", "one")]
     assert risks[0] == risks[1]
     holding = all_versions([Tiered((("partner", 1.0),))] * 2)
