@@ -107,8 +107,7 @@ def table(rows: Sequence[Row]) -> str:
             f"[noised-work.csv](noised-work.csv). {CITY.people} people of the demo's city after {HOURS} "
             f"hours of counts from 8 of 32 sensors; the last {HORIZON} hours are to be named, so many of "
             "them wrong. Means over people of what the best attack and the running ceiling add to the guess "
-            "without counts, and the time of one core that a person's ceiling takes. With fewer than 8 "
-            "vectors there is no sandwich bound.",
+            "without counts, and the time of one core that a person's ceiling takes.",
             "",
             "| sigma | wrong | vectors | added by the attack | added by the ceiling | ratio | ms, median "
             "| ms, mean |",
