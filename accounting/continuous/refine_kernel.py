@@ -8,10 +8,8 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``); with few vectors, or where the tree takes much work, the frontier bound with each
-  noised count quantised to a few levels of evidence (``patterns.frontier_kernel``). Both begin with a few
-  laws of the first place, which cover those that a few values of each of the history's counts leave
-  (``sandwich_kernel.history_laws``).
+  (``sandwich_kernel``). It begins with a few laws of the first place, which cover those that a few values of
+  each of the history's counts leave (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -39,11 +37,10 @@ from accounting.bounds.noised.sandwich_kernel import (
     sandwich_success,
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
-from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
+from accounting.bounds.patterns.frontier_kernel import EXPANSIONS
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
-    BY_LEVELS,
     NO_PATTERNS,
     Outside,
     RawQuestion,
@@ -64,10 +61,8 @@ from accounting.continuous.accounts_kernel import (
 from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
-    OwnSignals,
     SeenSteps,
     is_noised,
-    own_channels,
     own_signals,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
@@ -78,7 +73,6 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_v
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
-_LEAST_VECTORS = 8  # of the tree; with fewer, for a first look at many people, counts are put in levels
 _WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
@@ -188,72 +182,28 @@ def noised_past(raw: RawHorizon, seen: SeenSteps, vectors: int) -> Past:
     return Past(history_laws_through_noise(raw.before, before, earliest, steps, marginal, most), left_out)
 
 
-class NoisedSuccess(NamedTuple):
-    """A bound through noise, and the code of the way to it."""
-
-    value: float
-    by: int
-
-
 @jit
 def noised_success(
     raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float
-) -> NoisedSuccess:
+) -> float:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
-    The tree ends where it cannot get below ``known``. Levels are lower where many counts may go either way:
-    there they come first, else where the tree took more than a quarter of its work. Where labels are guessed,
-    exact counts count too, as they leave the state open.
+    The tree ends where it cannot get below ``known``. Where labels are guessed, exact counts count too, as
+    they leave the state open.
     """
-    lowest, by, is_sure = 1.0, BY_SANDWICH, False
-    if horizon.vectors >= _LEAST_VECTORS and past.laws.shape[0] > 0:
-        steps, places = raw.hits.shape
-        chain, most = raw.person.chain, affordable_operations(horizon.vectors, horizon.mistakes)
-        inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-        moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
-        nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
-        if nodes > 0 and _uncertain(raw, inside) > _MANY_UNCERTAIN:
-            lowest, by, is_sure = _by_levels(raw, seen, horizon, past), BY_LEVELS, True
-        if nodes > 0:
-            expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
-            window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
-            limits = limits_for(window, nodes, min(known, lowest))
-            found, _, spent = sandwich_success(window, inside, past.laws, limits)
-            is_sure |= spent <= most / 4.0
-            if found + left_out + past.left_out < lowest:
-                lowest, by = found + left_out + past.left_out, BY_SANDWICH
-    if not is_sure:
-        by_levels = _by_levels(raw, seen, horizon, past)
-        if by_levels < lowest:
-            lowest, by = by_levels, BY_LEVELS
-    return NoisedSuccess(lowest, by)
-
-
-@jit
-def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
-    """How many of these counts may go either way for the person."""
-    found = 0
-    for g in range(inside.time.size):
-        counted = 0.0
-        for x in range(inside.cover.shape[1]):
-            if inside.cover[g, x]:
-                counted += raw.marginal[inside.time[g], x]
-        found += counted * (1.0 - counted) > _EITHER_WAY
-    return found
-
-
-@jit
-def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
-    """The frontier bound with counts in levels; 1 where it is too large."""
-    steps, places = raw.hits.shape
-    is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
-    if past.laws.shape[0] == 0 or is_large:
+    if past.laws.shape[0] == 0:
         return 1.0
-    most, effort = SEQUENCES * horizon.vectors, noised_effort(horizon.vectors)
-    channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
-    outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
-    found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
-    return min(1.0, found + past.left_out)
+    steps, places = raw.hits.shape
+    chain, most = raw.person.chain, affordable_operations(horizon.vectors, horizon.mistakes)
+    inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
+    moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
+    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+    if nodes == 0:
+        return 1.0
+    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
+    found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, known))
+    return min(1.0, found + left_out + past.left_out)
 
 
 @jit
@@ -271,8 +221,8 @@ def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: floa
     return RefinedBounds(success.value, success.by, _divergence(accounts, person, raw, carried))
 
 
-KEPT = 5
-"""Figures kept of a window: exact success, its code, noised success, its code, its ``known``."""
+KEPT = 4
+"""Figures kept of a window: exact success, its code, noised success, its ``known``."""
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -310,12 +260,11 @@ def refine(
         by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
-            if found[4] != lowest:
+            if found[3] != lowest:
                 past = noised_past(raw, seen, horizon.vectors)
-                noised = noised_success(raw, seen, horizon, past, lowest)
-                found[2], found[3], found[4] = noised.value, noised.by, lowest
+                found[2], found[3] = noised_success(raw, seen, horizon, past, lowest), lowest
             if found[2] < lowest:
-                lowest, by = found[2], int(found[3])
+                lowest, by = found[2], BY_SANDWICH
         if lowest < state.risk[person]:
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)
@@ -334,8 +283,6 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_LAW, _PER_LOOK = 14.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
-_MANY_UNCERTAIN = 8  # such counts, from which on levels are looked at before the tree
-_PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of noised counts
 
 
 class CountedHits(NamedTuple):
@@ -399,20 +346,14 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 def _noised_operations(
     counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
 ) -> float:
-    """The cost of the bounds through noise: laws of the history, sequences of levels, the tree."""
+    """The cost of the bound through noise: laws of the history, the tree."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     laws = min(vectors, FEW_LAWS) + places
     total = _PER_LAW * counted.noised_before * laws * places**2
-    if vectors >= _LEAST_VECTORS:
-        grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
-        return total + min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
-    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
-    searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
-    total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
-    total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
-    return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
+    grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
+    return total + min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
 
 
 @bare_jit

@@ -38,20 +38,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.likelihood_levels import OwnSignals
+from accounting.hmm.eight import first_equal, largest, load, padded, replaced, spread_out, store
+from accounting.hmm.few_places import guess_and_be_shown_few, lay_out, move_few
 from accounting.hmm.frontier.search_kernel import (
     Completions,
     SearchMemory,
     found_guess,
     gains_of,
     guess_and_be_shown,
-    new_completions,
     new_gains,
     new_memory,
     search,
 )
 from accounting.hmm.propagation import predict, retreat
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import LocalChain, is_labelled, slot_of
+from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 _BEYOND, _BEYOND_FLAT = 0.05, 0.01  # weight beyond the first values that are kept; the same of much noise
 _FLAT = 0.25  # total variation below which noise is much
@@ -93,7 +94,10 @@ class Limits(NamedTuple):
 
 
 class _Tree(NamedTuple):
-    """Nodes in order of their creation, and memory. Bounds and what is won are sums over all laws."""
+    """Nodes in order of their creation, and memory. Bounds and what is won are sums over all laws.
+
+    ``W`` is K in whole eights, with zeros beyond the places (:mod:`accounting.hmm.few_places`).
+    """
 
     parent: NDArray[np.int64]  # (N,), -1: the root
     output: NDArray[np.int64]  # (N,), of the parent's sensor
@@ -117,25 +121,26 @@ class _Tree(NamedTuple):
     nodes: NDArray[np.int64]  # (1,), how many there are
     newest: NDArray[np.int64]  # (1,), the node searched last
     spent: NDArray[np.float64]  # (1,), products
-    law: NDArray[np.float64]  # (R, K), of the first place
-    place: NDArray[np.float64]  # (K,), their sum
-    evidence: NDArray[np.float64]  # (T, K), of the leaf that is looked at
+    law: NDArray[np.float64]  # (R, W), of the first place
+    place: NDArray[np.float64]  # (W,), their sum
+    evidence: NDArray[np.float64]  # (T, W), of the leaf that is looked at
     distance: NDArray[np.float64]  # (G,), total variation between counted and not counted
     is_resolved: NDArray[np.bool_]  # (G,)
     is_rare: NDArray[np.bool_]  # (G, K), the side of each sensor that is shown
     cost: NDArray[np.float64]  # (G,), of each sensor that is left
     counted: NDArray[np.float64]  # (G,), mass that each of them counts
-    shown: NDArray[np.float64]  # (T, K), how likely a place is shown
-    success: NDArray[np.float64]  # (T, s + 1, K), what is won behind a place that is shown
-    trail: NDArray[np.float64]  # (T, s + 1, K), completions where nobody is shown
-    ahead: NDArray[np.float64]  # (T, K), mass that comes to a place, the step's evidence included
-    behind: NDArray[np.float64]  # (T, K), mass behind it
-    light: NDArray[np.float64]  # (s + 1, K)
-    more_light: NDArray[np.float64]  # (s + 1, K)
-    forward: NDArray[np.float64]  # (T, s + 1, K), of a guess
-    backward: NDArray[np.float64]  # (_GUESSES, T, s + 1, K)
-    moved: NDArray[np.float64]  # (K,)
+    shown: NDArray[np.float64]  # (T, W), how likely a place is shown
+    success: NDArray[np.float64]  # (T, s + 1, W), what is won behind a place that is shown
+    trail: NDArray[np.float64]  # (T, s + 1, W), completions where nobody is shown
+    ahead: NDArray[np.float64]  # (T, W), mass that comes to a place, the step's evidence included
+    behind: NDArray[np.float64]  # (T, W), mass behind it
+    light: NDArray[np.float64]  # (s + 1, W)
+    more_light: NDArray[np.float64]  # (s + 1, W)
+    forward: NDArray[np.float64]  # (T, s + 1, W), of a guess
+    backward: NDArray[np.float64]  # (_GUESSES, T, s + 1, W)
+    moved: NDArray[np.float64]  # (W,)
     together: NDArray[np.float64]  # (K,), by first guess
+    slot: NDArray[np.int64]  # (T,), of each step
     label: NDArray[np.int64]  # (T, K), what is guessed of each place; without labels the place itself
     penalty: NDArray[np.int64]  # (T,), mistakes that a wrong guess is; 0 where nothing is asked
     best: NDArray[np.float64]  # (R,), what is won with each law
@@ -150,16 +155,22 @@ class _Tree(NamedTuple):
 def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], nodes: int) -> _Tree:
     """Memory for so many nodes."""
     steps, places, mistakes, count = window.steps, window.end.size, window.mistakes, signals.time.size
-    place = np.zeros(places)
+    rows, width, chain = mistakes + 1, padded(places), window.person.chain
+    law, place = np.zeros((laws.shape[0], width)), np.zeros(width)
+    law[:, :places] = laws
     for r in range(laws.shape[0]):
-        place += laws[r]
-    chain = window.person.chain
-    label, penalty = np.empty((steps, places), np.int64), np.ones(steps, np.int64)
+        place += law[r]
+    slot, penalty = np.empty(steps, np.int64), np.ones(steps, np.int64)
+    label = np.empty((steps, places), np.int64)
+    memory = new_memory(chain, window.expansions, mistakes)
     for t in range(steps):
+        slot[t] = slot_of(window.person, t)
         for x in range(places):
-            label[t, x] = chain.label[slot_of(window.person, t), x] if is_labelled(chain) else x
+            label[t, x] = chain.label[slot[t], x] if is_labelled(chain) else x
         if is_labelled(chain):
-            penalty[t] = chain.label[slot_of(window.person, t), places]
+            penalty[t] = chain.label[slot[t], places]
+        if memory.full.is_there.size > 0 and not memory.full.is_there[slot[t]]:
+            lay_out(chain, memory.full, slot[t])
     return _Tree(
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
@@ -183,33 +194,34 @@ def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], no
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
         np.zeros(1),
-        laws,
+        law,
         place,
-        np.empty((steps, places)),
+        np.zeros((steps, width)),
         _distances(signals),
         np.empty(count, np.bool_),
         np.empty((count, places), np.bool_),
         np.empty(count),
         np.empty(count),
-        np.empty((steps, places)),
-        np.empty((steps, mistakes + 1, places)),
-        np.empty((steps, mistakes + 1, places)),
-        np.empty((steps, places)),
-        np.empty((steps, places)),
-        np.empty((mistakes + 1, places)),
-        np.empty((mistakes + 1, places)),
-        np.empty((steps, mistakes + 1, places)),
-        np.empty((_GUESSES, steps, mistakes + 1, places)),
+        np.zeros((steps, width)),
+        np.zeros((steps, rows, width)),
+        np.zeros((steps, rows, width)),
+        np.zeros((steps, width)),
+        np.zeros((steps, width)),
+        np.zeros((rows, width)),
+        np.zeros((rows, width)),
+        np.zeros((steps, rows, width)),
+        np.zeros((_GUESSES, steps, rows, width)),
+        np.zeros(width),
         np.empty(places),
-        np.empty(places),
+        slot,
         label,
         penalty,
         np.empty(laws.shape[0]),
         np.empty(laws.shape[0], np.int64),
         np.empty(steps, np.int64),
         new_gains(steps, mistakes, places),
-        new_completions(mistakes, places),
-        new_memory(window.person.chain, window.expansions, mistakes),
+        Completions(np.zeros((rows, width)), np.zeros((rows, width)), np.zeros(width)),
+        memory,
     )
 
 
@@ -223,17 +235,72 @@ def _distances(signals: OwnSignals) -> NDArray[np.float64]:
     return distance
 
 
+# One move of the window's person: eight places at a time where there are few, else along the entries.
+
+
+@inline
+def _predict(
+    chain: ChainView, t: int, before: NDArray[np.float64], after: NDArray[np.float64], tree: _Tree
+) -> None:
+    """From step ``t`` to the next."""
+    if tree.memory.full.is_there.size > 0:
+        move_few(tree.memory.full.rows, tree.slot[t], before, after)
+    else:
+        places = tree.together.size
+        predict(chain, tree.slot[t], before[:places], after[:places])
+
+
+@inline
+def _retreat(
+    chain: ChainView, t: int, after: NDArray[np.float64], before: NDArray[np.float64], tree: _Tree
+) -> None:
+    """From the step behind ``t`` back to it."""
+    if tree.memory.full.is_there.size > 0:
+        move_few(tree.memory.full.columns, tree.slot[t], after, before)
+    else:
+        places = tree.together.size
+        retreat(chain, tree.slot[t], after[:places], before[:places])
+
+
+@inline
+def _be_shown(chain: ChainView, t: int, before: NDArray[np.float64], tree: _Tree) -> None:
+    """Completions ``before`` (s + 1, W) of step ``t`` from ``tree.completions.value`` behind it."""
+    walk = tree.completions
+    if tree.memory.full.is_there.size > 0 and not is_labelled(chain):
+        guess_and_be_shown_few(tree.memory.full.columns, tree.slot[t], walk.value, before)
+    else:
+        top = walk.top[: tree.together.size]
+        guess_and_be_shown(chain, tree.slot[t], Completions(walk.value, before, top))
+
+
+@bare_jit
+def _complete_trail(window: Window, tree: _Tree) -> None:
+    """Fill ``tree.trail`` with the completions of every step where nobody is shown."""
+    trail, value, evidence = tree.trail, tree.completions.value, tree.evidence
+    steps, rows, width = trail.shape
+    for m in range(rows):
+        for x in range(window.end.size):
+            trail[steps - 1, m, x] = window.end[x]
+    for t in range(steps - 1, 0, -1):
+        for m in range(rows):
+            for x in range(width):
+                value[m, x] = trail[t, m, x] * evidence[t, x]
+        _be_shown(window.person.chain, t - 1, trail[t - 1], tree)
+
+
 @bare_jit
 def _lay_out(signals: OwnSignals, node: int, tree: _Tree) -> None:
     """The evidence of a node, and which sensors it resolves."""
-    evidence = tree.evidence
-    evidence[:] = 1.0
+    evidence, places = tree.evidence, signals.cover.shape[1]
+    for t in range(evidence.shape[0]):
+        for x in range(places):
+            evidence[t, x] = 1.0
     tree.is_resolved[:] = False
     while tree.parent[node] >= 0:
         above = tree.parent[node]
         g = tree.sensor[above]
         t, theta = signals.time[g], signals.theta[g, tree.output[node]]
-        for x in range(evidence.shape[1]):
+        for x in range(places):
             evidence[t, x] *= 2.0 * theta if signals.cover[g, x] else 2.0 * (1.0 - theta)
         tree.is_resolved[g] = True
         node = above
@@ -244,24 +311,25 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, tree: _Tree
 ) -> float:
     """Of each sensor left the side where the person rarely is, and how likely places are shown; the mass."""
-    person, chain, evidence = window.person, window.person.chain, tree.evidence
-    steps, places = evidence.shape
+    chain, evidence, steps, places = window.person.chain, tree.evidence, window.steps, window.end.size
     ahead, behind, moved = tree.ahead, tree.behind, tree.moved
     for x in range(places):
         ahead[0, x] = tree.place[x] * evidence[0, x]
         behind[steps - 1, x] = window.end[x]
     for t in range(1, steps):
-        predict(chain, slot_of(person, t - 1), ahead[t - 1], ahead[t])
+        _predict(chain, t - 1, ahead[t - 1], ahead[t], tree)
         for x in range(places):
             ahead[t, x] *= evidence[t, x]
     for t in range(steps - 1, 0, -1):
         for x in range(places):
             moved[x] = behind[t, x] * evidence[t, x]
-        retreat(chain, slot_of(person, t - 1), moved, behind[t - 1])
+        _retreat(chain, t - 1, moved, behind[t - 1], tree)
     mass = 0.0
     for x in range(places):
         mass += ahead[steps - 1, x] * window.end[x]
-    tree.shown[:] = 1.0
+    for t in range(steps):
+        for x in range(places):
+            tree.shown[t, x] = 1.0
     for g in range(signals.time.size):
         if tree.is_resolved[g]:
             continue
@@ -285,7 +353,7 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
 def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
     """What is won from the first guess on, ``won`` (s + 1, K) behind it with a genie's help."""
     total, m = 0.0, won.shape[0] - 1 - tree.penalty[0]  # left after a wrong guess
-    for x in range(tree.place.size):
+    for x in range(tree.together.size):
         less = won[m, x] if m >= 0 else 0.0
         tree.moved[x] = tree.evidence[0, x] * (won[won.shape[0] - 1, x] - less)
         total += tree.place[x] * tree.evidence[0, x] * less
@@ -298,9 +366,9 @@ def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
 def _most_of_one_guess(law: NDArray[np.float64], tree: _Tree) -> float:
     """The largest sum of ``law[x] moved[x]`` over the places of one first guess."""
     together, top = tree.together, 0.0
-    for x in range(law.size):
+    for x in range(together.size):
         together[x] = 0.0
-    for x in range(law.size):
+    for x in range(together.size):
         guess = tree.label[0, x]
         together[guess] += law[x] * tree.moved[x]
         top = max(top, together[guess])
@@ -313,14 +381,14 @@ def _follow_back(window: Window, b: int, tree: _Tree) -> float:
 
     And what is won of it from the first guess on.
     """
-    chain, evidence, walk = window.person.chain, tree.evidence, tree.completions
+    evidence, walk = tree.evidence, tree.completions
     for t in range(b - 1, -1, -1):
         for m in range(window.mistakes + 1):
-            for x in range(tree.place.size):
+            for x in range(evidence.shape[1]):
                 tree.success[t, m, x] += walk.before[m, x]
                 walk.value[m, x] = walk.before[m, x] * evidence[t, x]
         if t > 0:
-            guess_and_be_shown(chain, slot_of(window.person, t - 1), walk)
+            _be_shown(window.person.chain, t - 1, walk.before, tree)
     return _first_step(walk.before, tree)
 
 
@@ -335,18 +403,11 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
     later targets have been followed back. Without a mistake the completions are largest products and exact.
     A target that is worth less than ``slack`` is charged in full.
     """
-    person, chain, evidence, trail = window.person, window.person.chain, tree.evidence, tree.trail
-    steps, places = evidence.shape
+    chain, evidence, trail = window.person.chain, tree.evidence, tree.trail
+    steps, places = window.steps, window.end.size
     rows, walk, success, light = window.mistakes + 1, tree.completions, tree.success, tree.light
-    for m in range(rows):
-        for x in range(places):
-            trail[steps - 1, m, x] = window.end[x]
-            light[m, x] = 0.0
-    for t in range(steps - 1, 0, -1):
-        for m in range(rows):
-            for x in range(places):
-                walk.value[m, x] = trail[t, m, x] * evidence[t, x]
-        guess_and_be_shown(chain, slot_of(person, t - 1), Completions(walk.value, trail[t - 1], walk.top))
+    light[:] = 0.0
+    _complete_trail(window, tree)
     for b in range(steps):
         for m in range(rows):
             for x in range(places):
@@ -366,7 +427,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                 first = tree.place[y] * here * success[0, rows - 1, y]
                 shown += first
             else:
-                column = chain.column_start[slot_of(person, b - 1)]
+                column = chain.column_start[tree.slot[b - 1]]
                 worth = tree.ahead[b, y] * tree.shown[b, y] * success[b, rows - 1, y]
                 is_light = worth <= slack
                 before = tree.more_light if is_light else walk.before
@@ -393,12 +454,12 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                 break
             for x in range(places):
                 walk.top[x] = light[m, x] * evidence[b, x]
-            retreat(chain, slot_of(person, b - 1), walk.top, light[m])
+            _retreat(chain, b - 1, walk.top, light[m], tree)
             for x in range(places):
                 light[m, x] += tree.more_light[m, x]
     for x in range(places):
         shown += tree.place[x] * evidence[0, x] * light[rows - 1, x]
-    tree.spent[0] += (followed + 3.0) * rows * chain.value.size / chain.start.shape[0]
+    tree.spent[0] += (followed + 3.0) * rows * _moves(window)
     return unshown, shown
 
 
@@ -408,7 +469,7 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
 ) -> None:
     """Without a mistake the best guess of each law is the likeliest path (Viterbi), and known."""
     chain, evidence, trail, part = window.person.chain, tree.evidence, tree.trail, tree.part[n]
-    steps, places = evidence.shape
+    steps, places = window.steps, window.end.size
     part[:] = 0.0
     tree.moved[:] = 0.0
     for r in range(tree.law.shape[0]):
@@ -425,7 +486,7 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
         place, g = first, 0
         for t in range(steps):
             if t > 0:
-                column, best, before = chain.column_start[slot_of(window.person, t - 1)], 0.0, place
+                column, best, before = chain.column_start[tree.slot[t - 1]], 0.0, place
                 for y in range(places):
                     ahead = evidence[t, y] * trail[t, 0, y]
                     if ahead > 0.0:
@@ -439,6 +500,12 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
 
 
 @inline
+def _moves(window: Window) -> float:
+    """How many moves a step of the person may be, on average."""
+    return window.person.chain.value.size / window.person.chain.start.shape[0]
+
+
+@inline
 def _guesses_paths(window: Window) -> bool:
     """Whether all of a path of places must be guessed: then the best guess is known without a search."""
     return window.mistakes == 0 and not is_labelled(window.person.chain)
@@ -447,10 +514,9 @@ def _guesses_paths(window: Window) -> bool:
 @bare_jit
 def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
     """What one guess of a node wins with each law; fills ``tree.backward``."""
-    person, chain, mistakes = window.person, window.person.chain, window.mistakes
-    evidence, moved, guess = tree.evidence, tree.moved, tree.guess[n, number]
+    chain, mistakes, steps, places = window.person.chain, window.mistakes, window.steps, window.end.size
+    evidence, moved, guess, label = tree.evidence, tree.moved, tree.guess[n, number], tree.label
     backward = tree.backward[number]
-    steps, places = evidence.shape
     for m in range(mistakes + 1):
         for x in range(places):
             backward[steps - 1, m, x] = window.end[x]
@@ -458,11 +524,9 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
         for m in range(mistakes + 1):
             wrong = m - tree.penalty[t]
             for x in range(places):
-                if tree.label[t, x] == guess[t]:
-                    moved[x] = backward[t, m, x] * evidence[t, x]
-                else:
-                    moved[x] = backward[t, wrong, x] * evidence[t, x] if wrong >= 0 else 0.0
-            retreat(chain, slot_of(person, t - 1), moved, backward[t - 1, m])
+                left = m if label[t, x] == guess[t] else wrong
+                moved[x] = backward[t, left, x] * evidence[t, x] if left >= 0 else 0.0
+            _retreat(chain, t - 1, moved, backward[t - 1, m], tree)
     for x in range(places):
         m = mistakes if tree.label[0, x] == guess[0] else mistakes - tree.penalty[0]
         moved[x] = evidence[0, x] * backward[0, m, x] if m >= 0 else 0.0
@@ -472,7 +536,7 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
             won += tree.law[r, x] * moved[x]
         if won > tree.best[r]:
             tree.best[r], tree.best_guess[r] = won, number
-    tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
+    tree.spent[0] += float(steps * (mistakes + 1)) * _moves(window)
 
 
 @bare_jit
@@ -480,9 +544,8 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, n: int, tree: _Tree
 ) -> None:
     """What the best guess of each law wins, and of that what is on counted paths."""
-    person, chain, mistakes = window.person, window.person.chain, window.mistakes
+    chain, mistakes, steps, places = window.person.chain, window.mistakes, window.steps, window.end.size
     evidence, forward, moved, part = tree.evidence, tree.forward, tree.moved, tree.part[n]
-    steps, places = evidence.shape
     part[:] = 0.0
     followed = tree.won[n] = 0.0
     for r in range(tree.law.shape[0]):
@@ -508,7 +571,7 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
             if t > 0:
                 forward[t] = 0.0
                 for m in range(mistakes + 1):
-                    predict(chain, slot_of(person, t - 1), forward[t - 1, m], moved)
+                    _predict(chain, t - 1, forward[t - 1, m], moved, tree)
                     wrong = m + tree.penalty[t]
                     for x in range(places):
                         if tree.label[t, x] == guess[t]:
@@ -522,7 +585,7 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
                             for m in range(mistakes + 1):
                                 part[g] += forward[t, m, x] * backward[t, mistakes - m, x]
                 g += 1
-        tree.spent[0] += float(steps * (mistakes + 1)) * chain.value.size / chain.start.shape[0]
+        tree.spent[0] += float(steps * (mistakes + 1)) * _moves(window)
     if followed > 0.0:  # of laws whose guess there was no room for, the same parts
         scale = tree.won[n] / followed
         for g in range(part.size):
@@ -588,8 +651,7 @@ def _new_node(
             most, tree.next_sensor[n] = tree.cost[g], g
     if tree.next_sensor[n] >= 0 and mass > 0.0:
         tree.chance[n] = tree.counted[tree.next_sensor[n]] / mass
-    moves = window.person.chain.value.size / window.person.chain.start.shape[0]
-    tree.spent[0] += 3.0 * window.steps * moves  # masses there and back, and what is combined
+    tree.spent[0] += 3.0 * window.steps * _moves(window)  # masses there and back, and what is combined
     if _guesses_paths(window):
         _take_likeliest_paths(window, signals, n, tree)
     else:
@@ -620,26 +682,14 @@ def _find_leaf_gain(n: int, tree: _Tree) -> None:
 
 
 @bare_jit
-def _search_leaf(  # noqa: PLR0912 - one loop over laws
-    window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree
-) -> None:
+def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree) -> None:
     """Bound what is won where nobody is shown by a search for each law instead of completions."""
     trail, law = tree.trail, tree.law
     _lay_out(signals, n, tree)
-    steps, places = tree.evidence.shape
-    rows, walk, person = window.mistakes + 1, tree.completions, window.person
-    for m in range(rows):
-        for x in range(places):
-            trail[steps - 1, m, x] = window.end[x]
-    for t in range(steps - 1, -1, -1):
+    steps, places, rows, person = window.steps, window.end.size, window.mistakes + 1, window.person
+    _complete_trail(window, tree)
+    for t in range(steps):
         gains_of(trail[t], tree.gains[t])
-        if t > 0:
-            for m in range(rows):
-                for x in range(places):
-                    walk.value[m, x] = trail[t, m, x] * tree.evidence[t, x]
-            guess_and_be_shown(
-                person.chain, slot_of(person, t - 1), Completions(walk.value, trail[t - 1], walk.top)
-            )
     _forget_guesses(tree)
     for number in range(tree.guesses[n]):
         _try_guess(window, n, number, tree)
@@ -681,8 +731,7 @@ def _search_leaf(  # noqa: PLR0912 - one loop over laws
             if number >= 0:
                 _try_guess(window, n, number, tree)
             tree.best[r] = max(tree.best[r], found.attained)
-    moves = person.chain.value.size / person.chain.start.shape[0]
-    tree.spent[0] += (tree.memory.spent[0] - before + steps) * rows * moves
+    tree.spent[0] += (tree.memory.spent[0] - before + steps) * rows * _moves(window)
     tree.is_searched[n] = is_cut or slack <= 0.2 * tolerance
     if total < tree.unshown[n]:
         tree.bound[n] = min(tree.bound[n], total + tree.charge[n])
@@ -899,54 +948,59 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
 
     ``amount`` (P + K,) becomes how much of each, the corners last. Whatever the pivots have come to, the
     corners make up what the points leave, so that the law is covered; what rounding covers twice is no harm.
-    ``tableau`` (K + 1, P + 1), ``basis`` (K,) and ``outside`` (P,) are memory. The simplex method, begun from
-    the corners alone, with columns of what is outside the basis and the gains in the last row; the column
-    with the largest gain enters (Dantzig).
+    ``tableau`` (K + 1, W), ``basis`` (K,) and ``outside`` (P,) are memory; ``W`` is P + 1 in whole eights.
+    The simplex method, begun from the corners alone, with columns of what is outside the basis, the amounts
+    in the one behind the points and the gains in the last row; the column with the largest gain enters
+    (Dantzig).
     """
-    places, most, mass = law.size, points.shape[0], 0.0
+    places, most, mass, width, nothing = law.size, points.shape[0], 0.0, tableau.shape[1], spread_out(0.0)
     for x in range(places):
         mass += law[x]
         basis[x] = most + x
+    tableau[:] = 0.0
     for j in range(count):
         outside[j], tableau[places, j] = j, -point_cost[j]
         for x in range(places):
             tableau[x, j] = points[j, x]
             tableau[places, j] += corner_cost[x] * points[j, x]
     for x in range(places):
-        tableau[x, count] = law[x] / mass
-    tableau[places, count] = 0.0
+        tableau[x, most] = law[x] / mass
     for _ in range(4 * places):
         enters, gain = -1, 1e-12
-        for j in range(count):
-            if tableau[places, j] > gain:
-                enters, gain = j, tableau[places, j]
+        for j in range(0, width, 8):
+            gains = replaced(load(tableau, places * width + j), most - j, nothing)
+            if largest(gains) > gain:
+                gain = largest(gains)
+                enters = j + first_equal(gains, gain)
         leaves, least = -1, np.inf
         if enters >= 0:
             for x in range(places):
                 if tableau[x, enters] > 1e-9:
-                    ratio = max(0.0, tableau[x, count]) / tableau[x, enters]
+                    ratio = max(0.0, tableau[x, most]) / tableau[x, enters]
                     if ratio < least - 1e-12 or (
                         ratio < least + 1e-12 and tableau[x, enters] > tableau[leaves, enters]
                     ):
                         leaves, least = x, ratio
         if leaves < 0:
             break
-        pivot = tableau[leaves, enters]
-        tableau[leaves, enters] = 1.0
-        for j in range(count + 1):
-            tableau[leaves, j] /= pivot
+        inverse = 1.0 / tableau[leaves, enters]
+        for j in range(0, width, 8):
+            row = replaced(load(tableau, leaves * width + j), enters - j, spread_out(1.0))
+            row = row * spread_out(inverse)
+            store(row, tableau, leaves * width + j)
         for x in range(places + 1):
             factor = tableau[x, enters]
             if x != leaves and factor != 0.0:
-                tableau[x, enters] = 0.0
-                for j in range(count + 1):
-                    tableau[x, j] -= factor * tableau[leaves, j]
+                for j in range(0, width, 8):
+                    here = replaced(load(tableau, x * width + j), enters - j, nothing)
+                    there = load(tableau, leaves * width + j)
+                    store(here - spread_out(factor) * there, tableau, x * width + j)
         basis[leaves], outside[enters] = outside[enters], basis[leaves]
     for j in range(most + places):
         amount[j] = 0.0
     for x in range(places):
         if basis[x] < most:
-            amount[basis[x]] = max(0.0, tableau[x, count]) * mass
+            amount[basis[x]] = max(0.0, tableau[x, most]) * mass
     fits = 1.0
     for x in range(places):
         covered = 0.0
@@ -966,7 +1020,7 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
 class _Cover(NamedTuple):
     """Memory of covers."""
 
-    tableau: NDArray[np.float64]  # (K + 1, P + 1)
+    tableau: NDArray[np.float64]  # (K + 1, W), W for P + 1
     basis: NDArray[np.int64]  # (K,)
     outside: NDArray[np.int64]  # (P,)
     amount: NDArray[np.float64]  # (P + K,)
@@ -977,7 +1031,7 @@ class _Cover(NamedTuple):
 @jit
 def _new_cover(points: int, places: int) -> _Cover:
     return _Cover(
-        np.zeros((places + 1, points + 1)),
+        np.zeros((places + 1, padded(points + 1))),
         np.zeros(places, np.int64),
         np.zeros(points, np.int64),
         np.zeros(points + places),
@@ -1146,7 +1200,7 @@ def sandwich_success(
 def _won_with_sum(tree: _Tree, number: int, mistakes: int) -> float:
     """What one of the root's guesses wins whatever the law."""
     won, first = 0.0, tree.guess[0, number, 0]
-    for x in range(tree.place.size):
+    for x in range(tree.together.size):
         m = mistakes if tree.label[0, x] == first else mistakes - tree.penalty[0]
         won += tree.place[x] * tree.backward[number, 0, m, x] if m >= 0 else 0.0
     return won

@@ -43,13 +43,13 @@ from accounting.hmm.eight import (
     store,
     where_positive,
 )
+from accounting.hmm.few_places import FullMatrices, lay_out, room_for_matrices
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, Rows, is_labelled, rows_of, slot_of
 
 # Memory of a search, and which of its prefixes have children still open.
 
 _0, _1 = np.uint64(0), np.uint64(1)
-_FEW = 16  # places of a person whose matrices are laid out in full: no more than two eights a row
 
 
 class SearchMemory(NamedTuple):
@@ -59,8 +59,7 @@ class SearchMemory(NamedTuple):
     """
 
     rows: Rows  # of the person's matrices
-    full: NDArray[np.float64]  # (C, K, W), the same laid out in full; C = 0 where places are many
-    is_full: NDArray[np.bool_]  # (C,) whether a slot's matrix is there yet
+    full: FullMatrices  # the same laid out in full
     evidence: NDArray[np.float64]  # (expansions, W), of each step searched
     prefix: NDArray[np.float64]  # (expansions, s + 1, W), C of those expanded
     ahead: NDArray[np.float64]  # (expansions, s + 1, W), w of the same
@@ -80,14 +79,11 @@ class SearchMemory(NamedTuple):
 @jit
 def new_memory(chain: ChainView, expansions: int, mistakes: int) -> SearchMemory:
     """Memory for searches of up to so many expansions, of guesses at this chain's places."""
-    slots, places = chain.start.shape
+    places = chain.start.shape[1]
     width = padded(places)
-    if places > _FEW:
-        slots = 0
     return SearchMemory(
         rows_of(chain),
-        np.empty((slots, places, width)),
-        np.zeros(slots, np.bool_),
+        room_for_matrices(chain),
         np.empty((expansions, width)),
         np.empty((expansions, mistakes + 1, width)),
         np.empty((expansions, mistakes + 1, width)),
@@ -388,29 +384,19 @@ def is_dominated(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
 
 
 @inline
-def _lay_out(memory: SearchMemory, slot: int) -> None:
-    """One slot's matrix in full."""
-    full, rows = memory.full, memory.rows
-    for x in range(full.shape[1]):
-        for y in range(full.shape[2]):
-            full[slot, x, y] = 0.0
-        for j in range(rows.start[slot, x], rows.start[slot, x + 1]):
-            full[slot, x, rows.column[j]] = rows.value[j]
-    memory.is_full[slot] = True
-
-
-@inline
-def look_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int) -> None:
+def look_ahead(
+    chain: ChainView, memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int
+) -> None:
     """``w`` of the last one, ``C P e``, of a person with few places.
 
     But for the place of its guess, ``C[m]`` is the parent's ``w[m - 1]``, whose move all children share; a
     row of ``P`` adds the rest.
     """
-    ahead, moved, full, evidence = memory.ahead, memory.moved, memory.full, memory.evidence
+    ahead, moved, full, evidence = memory.ahead, memory.moved, memory.full.rows, memory.evidence
     _, rows, width = ahead.shape
     parent, guess = memory.origin[expanded, 0], memory.origin[expanded, 1]
-    if not memory.is_full[slot]:
-        _lay_out(memory, slot)
+    if not memory.full.is_there[slot]:
+        lay_out(chain, memory.full, slot)
     matrix = slot * full.shape[1] * width
     if not memory.is_moved[parent]:
         memory.is_moved[parent] = True
@@ -606,8 +592,8 @@ def _is_new(person: LocalChain, memory: SearchMemory, at: int, expanded: int, mi
         _look_ahead_of_label(memory, slot, step, expanded, mistakes)
         return not _is_dominated_ahead(memory, expanded, mistakes)
     is_new = not is_dominated(memory, expanded, mistakes)
-    if is_new and memory.full.shape[0] > 0:
-        look_ahead(memory, slot, step, expanded, mistakes)
+    if is_new and memory.full.is_there.size > 0:
+        look_ahead(person.chain, memory, slot, step, expanded, mistakes)
     elif is_new:
         look_far_ahead(memory, slot, step, expanded, mistakes)
     return is_new

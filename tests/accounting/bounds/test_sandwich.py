@@ -164,7 +164,7 @@ def test_the_least_cover_of_each_law_is_that_of_the_reference(case: dict[str, An
     points = np.vstack([-np.eye(places), case["points"]])  # what is covered in excess is taken away first
     cost = np.append(np.zeros(places), case["point_values"])
     count = len(points)
-    tableau = np.zeros((places + 1, count + 1))
+    tableau = np.zeros((places + 1, count // 8 * 8 + 8))  # in whole eights
     basis, outside = np.zeros(places, np.int64), np.zeros(count, np.int64)
     for law, want in zip(np.array(case["laws"]), case["cover"], strict=True):
         amount = np.zeros(count + places)
@@ -210,6 +210,25 @@ def test_it_is_never_below_the_optimum_whatever_work_it_may_do(seed: int) -> Non
         )
         got = bound(start, matrices, sensors, window, mistakes, limits, int(rng.choice([1, 2, 16])))
         assert got >= want - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_places_that_nobody_comes_to_change_nothing_however_many_they_are(seed: int) -> None:
+    """More than are computed eight at a time."""
+    rng, more = np.random.default_rng(seed), 20
+    for _ in range(10):
+        start, matrices, sensors, window, mistakes = random_window(rng)
+        places = start.size
+        wide = np.tile(np.eye(more), (len(matrices), 1, 1))
+        wide[:, :places, :places] = matrices
+        padded = [
+            (step, np.append(cover, np.zeros(more - places, np.bool_)), s) for step, cover, s in sensors
+        ]
+        limits = 200, 1e6, 1e-3, 3000
+        few = bound(start, matrices, sensors, window, mistakes, limits, 16)
+        many = bound(np.append(start, np.zeros(more - places)), wide, padded, window, mistakes, limits, 16)
+        assert many == pytest.approx(few, abs=1e-9)
+        assert many >= optimum(start, matrices, sensors, *window, mistakes) - 1e-12
 
 
 def test_thinning_out_keeps_the_sum_of_laws() -> None:
