@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from stream_app.setup.run_folder.run_settings import load_run, settings_of_run
 from stream_app.setup.schedule_files import parse_schedule
 from stream_app.setup.settings import Settings
 from stream_app.steps.plan import make_plan
-from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -104,19 +105,12 @@ def test_a_crash_in_the_night_of_change_leads_to_the_same_files(
 ) -> None:
     """At every ninth write, half done; snapshots are taken all the time."""
     chosen = {"snapshot_seconds": 1e-9, "release": release}
-    run_at(tmp_path / "whole", **chosen)
     disk = Disk(monkeypatch)
-    run_at(tmp_path / "counted", **chosen)
+    run_at(tmp_path / "whole", **chosen)
     expected, operations = everything_in(tmp_path / "whole"), disk.operations
     assert operations > 50
-    for crash_at in range(5, operations, 9):
-        folder = tmp_path / str(crash_at)
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run_at(folder, **chosen)
-        disk.crash_at = -1
-        run_at(folder, **chosen)
-        assert everything_in(folder) == expected
+    for folder in disk.mended(range(5, operations, 9), partial(run_at, **chosen), tmp_path):
+        assert everything_in(folder) == expected, folder
 
 
 def test_the_clock_is_recorded_and_cannot_change_under_a_run(tmp_path: Path) -> None:
@@ -162,19 +156,13 @@ def test_holidays_of_days_to_come_may_change_while_a_run_lives(
     run_weekly(tmp_path / "never", STEPS, before, **everyone)
     assert summaries(whole)[:2] == summaries(tmp_path / "never")[:2]
     assert summaries(whole)[-1]["mean_baseline"] != summaries(tmp_path / "never")[-1]["mean_baseline"]
+    begun = tmp_path / "begun"
+    run_weekly(begun, 2, before, **everyone)
     disk = Disk(monkeypatch)
-    run_weekly(tmp_path / "counted", 2, before, **everyone)
-    first = disk.operations
-    run_weekly(tmp_path / "counted", STEPS, after, **everyone)
-    for crash_at in range(first + 1, disk.operations, 9):
-        folder = tmp_path / str(crash_at)
-        disk.operations, disk.crash_at = 0, crash_at
-        run_weekly(folder, 2, before, **everyone)
-        with pytest.raises(Crash):
-            run_weekly(folder, STEPS, after, **everyone)
-        disk.crash_at = -1
-        run_weekly(folder, STEPS, after, **everyone)
-        assert everything_in(folder) == everything_in(whole)
+    run_weekly(shutil.copytree(begun, tmp_path / "counted"), STEPS, after, **everyone)
+    on = partial(run_weekly, steps=STEPS, holidays=after, **everyone)
+    for folder in disk.mended(range(1, disk.operations, 9), on, tmp_path, begun):
+        assert everything_in(folder) == everything_in(whole), folder
     with pytest.raises(RunChangedError, match="2026-03-30 was one and is none now; put these days back"):
         run_weekly(whole, STEPS, before, **everyone)
     with pytest.raises(RunChangedError, match="2026-03-29 was none and is one now"):

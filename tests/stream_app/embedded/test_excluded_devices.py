@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from stream_app.setup.exclusions import load_exclusions
 from stream_app.setup.run_folder.record import read_entries
 from stream_app.steps import StepClock
 from stream_app.wire import Activation, Reading, Reason
-from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.embedded.test_windows_in_runs import deployment as with_windows
 from tests.stream_app.embedded.test_windows_in_runs import whole_day as day_of_windows
 from tests.stream_app.engine_support import (
@@ -186,16 +187,10 @@ def test_a_crash_at_several_writes_leads_to_the_same_files(
 ) -> None:
     text, chosen, disk = lines_of(day()), table(tmp_path), Disk(monkeypatch)
     run_on(tmp_path / "whole", [text], settings=chosen)
-    operations = disk.operations
-    assert operations > 40
-    for crash_at in range(3, operations, 11):
-        folder = tmp_path / f"crash {crash_at}"
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run_on(folder, [text], settings=chosen)
-        disk.crash_at = -1
-        run_on(folder, [text], settings=chosen)
-        assert outputs_of(folder) == outputs_of(tmp_path / "whole"), crash_at
+    crashes = range(3, disk.operations, 11)
+    assert len(crashes) > 3
+    for folder in disk.mended(crashes, partial(run_on, chunks=[text], settings=chosen), tmp_path):
+        assert outputs_of(folder) == outputs_of(tmp_path / "whole"), folder
 
 
 def test_a_table_may_change_from_a_step_on_of_which_nothing_is_known(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,14 @@ def go(
         clock=TickingClock(),
         chunks=[content],
     )
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six steps with two sensors, to be copied."""
+    folder = tmp_path_factory.mktemp("first") / "out"
+    go(folder, FIRST, BEFORE)
+    return folder
 
 
 def accepted(reason: str | None = "a new counter") -> dict[str, Any]:
@@ -326,29 +336,22 @@ def test_a_restart_replays_each_step_with_the_sensors_it_had(
 
 @pytest.mark.slow
 def test_a_kill_at_any_write_of_the_change_leads_to_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every third operation on the disk in turn is the last one of the run that changes the sensors."""
     whole = grown(tmp_path / "whole")
     disk, expected = Disk(monkeypatch), everything_in(tmp_path / "whole")
-    go(tmp_path / "count", FIRST, BEFORE)
+    shutil.copytree(first, tmp_path / "count")
     disk.operations = 0
     go(tmp_path / "count", [FIRST[0], NINE], whole, **accepted())
     operations = disk.operations
     assert operations > 40
-    for crash_at in range(1, operations, 3):
-        folder = tmp_path / str(crash_at)
-        disk.crash_at = -1
-        go(folder, FIRST, BEFORE)
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            go(folder, [FIRST[0], NINE], whole, **accepted())
-        disk.crash_at = -1
-        go(folder, [FIRST[0], NINE], whole, **accepted())
-        assert everything_in(folder) == expected, f"crash at operation {crash_at}"
+    again = partial(go, rows=[FIRST[0], NINE], content=whole, **accepted())
+    for folder in disk.mended(range(1, operations, 3), again, tmp_path, first):
+        assert everything_in(folder) == expected, folder
         entries = read_entries(folder / "record.jsonl")
         held = [(each.step, len(own)) for each, own in zip(entries, changes_in(entries), strict=True)]
-        assert held.count((CHANGE, 2)) == 1, f"crash at operation {crash_at}"
+        assert held.count((CHANGE, 2)) == 1, folder
 
 
 REFUSED: dict[str, tuple[list[Row], str]] = {
@@ -372,10 +375,11 @@ REFUSED: dict[str, tuple[list[Row], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_change_is_refused_in_words_and_nothing_is_written(tmp_path: Path, what: str) -> None:
+def test_what_cannot_change_is_refused_in_words_and_nothing_is_written(
+    tmp_path: Path, first: Path, what: str
+) -> None:
     rows, said = REFUSED[what]
-    folder = tmp_path / "out"
-    go(folder, FIRST, BEFORE)
+    folder = shutil.copytree(first, tmp_path / "out")
     before = files(folder)
     with pytest.raises(RunChangedError, match=said):
         go(folder, rows, BEFORE, **accepted())
@@ -411,9 +415,10 @@ def test_a_sensor_goes_on_to_count_people_or_whether_anybody_is_there(
     assert len(json_lines(folder / "decisions.jsonl")) == 3
 
 
-def test_a_change_that_was_not_accepted_or_has_no_reason_says_which_sensor(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    go(folder, FIRST, BEFORE)
+def test_a_change_that_was_not_accepted_or_has_no_reason_says_which_sensor(
+    tmp_path: Path, first: Path
+) -> None:
+    folder = shutil.copytree(first, tmp_path / "out")
     before = files(folder)
     with pytest.raises(
         RunChangedError, match=r'sensor "s9" added at "D"; put back .* --accept-changes$'
@@ -456,8 +461,8 @@ def test_a_removed_sensor_comes_back_at_its_place_only(tmp_path: Path) -> None:
     assert [each["name"] for each in saved] == ["s1", "s2", "s9"], "a sensor keeps its number"
 
 
-def test_another_order_in_the_sensors_file_is_no_change(tmp_path: Path) -> None:
-    go(tmp_path / "out", FIRST, BEFORE)
+def test_another_order_in_the_sensors_file_is_no_change(tmp_path: Path, first: Path) -> None:
+    shutil.copytree(first, tmp_path / "out")
     before = (tmp_path / "out" / "record.jsonl").read_bytes()
     go(tmp_path / "out", FIRST[::-1], BEFORE)
     assert (tmp_path / "out" / "record.jsonl").read_bytes() == before

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,24 @@ class Disk:
         if self.operations == self.crash_at:
             raise Crash
 
+    def mended(
+        self, crashes: Iterable[int], run: Callable[[Path], object], beside: Path, begun: Path | None = None
+    ) -> Iterator[Path]:
+        """For each of these operations a folder whose run was stopped there, and then run to its end.
+
+        It goes on from a copy of what had ``begun``.
+        """
+        for crash_at in crashes:
+            folder = beside / f"crash at operation {crash_at}"
+            if begun is not None:
+                shutil.copytree(begun, folder)
+            self.operations, self.crash_at = 0, crash_at
+            with pytest.raises(Crash):
+                run(folder)
+            self.crash_at = -1
+            run(folder)
+            yield folder
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a pipe", "an archive"])
@@ -184,14 +204,8 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
     run(tmp_path / "whole")
     expected, operations = outputs_of(tmp_path / "whole"), disk.operations
     assert operations > 50
-    for crash_at in range(1, operations):
-        folder = tmp_path / str(crash_at)
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run(folder)
-        disk.crash_at = -1
-        run(folder)
-        assert outputs_of(folder) == expected, f"crash at operation {crash_at}"
+    for folder in disk.mended(range(1, operations), run, tmp_path):
+        assert outputs_of(folder) == expected, folder
     assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4
 
 

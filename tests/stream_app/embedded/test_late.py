@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from stream_app.analysis.run_log import read_run
 from stream_app.embedded.journal import REVISED_FILE, RevisedLog
 from stream_app.exceptions import OutputError
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
-from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -219,22 +220,13 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
     day = with_late(whole_day()[: 5 * 6], 2, "A", 4)
     text = lines_of([*day[:-4], corrected(3, "B", 9), corrected(3, "C", 9), *day[-4:], corrected(5, "D", 1)])
     chosen = declared(tmp_path, 1)
-    run_on(tmp_path / "whole", [text], settings=chosen)
-    assert len(revised(tmp_path / "whole")) == 4
-    disk = Disk(monkeypatch)
-    run_on(tmp_path / "counted", [text], settings=chosen)
-    operations = disk.operations
-    for crash_at in range(1, operations + 1, 4):
-        folder = tmp_path / f"crash {crash_at}"
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run_on(folder, [text], settings=chosen)
-        disk.crash_at = -1
-        run_on(folder, [text], settings=chosen)
-        assert outputs_of(folder) == outputs_of(tmp_path / "whole"), crash_at
-        assert (folder / REVISED_FILE).read_bytes() == (tmp_path / "whole" / REVISED_FILE).read_bytes(), (
-            crash_at
-        )
+    whole, disk = tmp_path / "whole", Disk(monkeypatch)
+    run_on(whole, [text], settings=chosen)
+    assert len(revised(whole)) == 4
+    crashes = range(1, disk.operations + 1, 4)
+    for folder in disk.mended(crashes, partial(run_on, chunks=[text], settings=chosen), tmp_path):
+        assert outputs_of(folder) == outputs_of(whole), folder
+        assert (folder / REVISED_FILE).read_bytes() == (whole / REVISED_FILE).read_bytes(), folder
 
 
 def release_of(step: int, *entries: tuple[str, int, int | None]) -> StepRelease:
@@ -286,14 +278,8 @@ def test_each_tier_has_the_late_value_that_it_would_have_had_in_time(
     ]
     (line,) = json_lines(tmp_path / "late" / "revised-public.jsonl")
     assert public.value == line["releases"][0]["value"]  # type: ignore[index]
-    operations, last = disk.operations, {}
-    for crash_at in range(5, operations, 13):
-        folder = tmp_path / f"crash {crash_at}"
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run_on(folder, [late], settings=chosen)
-        disk.crash_at = -1
-        run_on(folder, [late], settings=chosen)
+    crashes, last = range(5, disk.operations, 13), {}
+    for folder in disk.mended(crashes, partial(run_on, chunks=[late], settings=chosen), tmp_path):
         last = {path.name: path.read_bytes() for path in folder.glob("revised*.jsonl")}
         assert last == {path.name: path.read_bytes() for path in (tmp_path / "late").glob("revised*.jsonl")}
     assert len(last) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from stream_app.watching.web.answers import Site, respond
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.wire import Activation, Reading
 from tests.stream_app.embedded.test_excluded_devices import table
-from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -163,16 +164,10 @@ def test_a_crash_at_several_writes_leads_to_the_same_findings(
 ) -> None:
     text, disk = lines_of(day()), Disk(monkeypatch)
     run_on(tmp_path / "whole", [text], settings=WATCHED)
-    operations = disk.operations
-    for crash_at in range(4, operations, 9):
-        folder = tmp_path / f"crash {crash_at}"
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run_on(folder, [text], settings=WATCHED)
-        disk.crash_at = -1
-        run_on(folder, [text], settings=WATCHED)
-        assert outputs_of(folder) == outputs_of(tmp_path / "whole"), crash_at
-        assert (folder / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes(), crash_at
+    crashes = range(4, disk.operations, 9)
+    for folder in disk.mended(crashes, partial(run_on, chunks=[text], settings=WATCHED), tmp_path):
+        assert outputs_of(folder) == outputs_of(tmp_path / "whole"), folder
+        assert (folder / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes(), folder
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from models.noise import TOTAL, chain_noise, continued_value, geometric_table
 from models.noise.integer_chain import increment_table
 from stream_app.exceptions import OutputError, RunChangedError, TierContinuationError
 from tests.hex_keys import hex_key
-from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
     activation,
     json_lines,
@@ -155,22 +156,16 @@ def test_a_crash_while_a_tier_is_added_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more = PRESS | {"school": 0.3}
-    run_on(tmp_path / "whole", [DAY], settings=tiers(FIRST))
+    begun = tmp_path / "begun"
+    run_on(begun, [DAY], settings=tiers(FIRST))
+    whole = shutil.copytree(begun, tmp_path / "whole")
     disk = Disk(monkeypatch)
-    add(tmp_path / "whole", DAY, more)
-    operations = disk.operations
-    expected = {path.name: path.read_bytes() for path in (tmp_path / "whole").glob("*.json*")}
-    disk.operations = 0
-    for crash_at in range(1, operations):
-        folder, disk.crash_at = tmp_path / str(crash_at), -1
-        run_on(folder, [DAY], settings=tiers(FIRST))
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            add(folder, DAY, more)
-        disk.crash_at = -1
-        add(folder, DAY, more)
+    add(whole, DAY, more)
+    expected = {path.name: path.read_bytes() for path in whole.glob("*.json*")}
+    crashes = range(1, disk.operations)
+    for folder in disk.mended(crashes, lambda folder: add(folder, DAY, more), tmp_path, begun):
         found = {path.name: path.read_bytes() for path in folder.glob("*.json*")}
-        assert found == expected, f"crash at operation {crash_at}"
+        assert found == expected, folder
 
 
 def test_a_better_tier_than_any_before_begins_with_new_readings(tmp_path: Path) -> None:

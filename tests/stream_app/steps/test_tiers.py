@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from stream_app.steps.plan import KeyedPublisher, public_release, release_for_ti
 from stream_app.steps.policy import policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.wire.messages import SensorValue, StepRelease, TierValue
-from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
     NOISE_SECRET,
     REGISTRY,
@@ -87,14 +88,9 @@ def test_a_crash_at_any_write_leads_to_the_same_files_of_every_tier(
     run_on(tmp_path / "whole", [day], settings=TIERED)
     expected, operations = everything(tmp_path / "whole"), disk.operations
     assert operations > 40
-    for crash_at in range(1, operations, 3):
-        folder = tmp_path / str(crash_at)
-        disk.operations, disk.crash_at = 0, crash_at
-        with pytest.raises(Crash):
-            run_on(folder, [day], settings=TIERED)
-        disk.crash_at = -1
-        run_on(folder, [day], settings=TIERED)
-        assert everything(folder) == expected, f"crash at operation {crash_at}"
+    again = partial(run_on, chunks=[day], settings=TIERED)
+    for folder in disk.mended(range(1, operations, 3), again, tmp_path):
+        assert everything(folder) == expected, folder
 
 
 def test_a_lost_or_torn_tier_file_is_made_again_from_the_log(tmp_path: Path) -> None:
