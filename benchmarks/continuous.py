@@ -132,7 +132,8 @@ def growth_table(people: int = 200) -> None:
             run = refined(population, sensors, mistakes, vectors, steps)
             seconds = statistics.median(run() for _ in range(3))
             search_memory = new_memory(chain_view(population.arrays, 0), steps * vectors, mistakes)
-            memory = sum(array.nbytes for array in (*search_memory.rows, *search_memory[1:]))
+            parts = ((part,) if isinstance(part, np.ndarray) else part for part in search_memory)
+            memory = sum(array.nbytes for part in parts for array in part)
             rows.append([name, str(value), f"{1e3 * seconds / people:.3f}", f"{memory / 1024:,.0f}"])
     note = (
         "base: " + ", ".join(f"{value} {name}" for name, value in base.items()) + f", {LOCATIONS} locations"

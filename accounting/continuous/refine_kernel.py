@@ -8,8 +8,10 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``). It begins with a few laws of the first place, which cover those that a few values of
-  each of the history's counts leave (``sandwich_kernel.history_laws``).
+  (``sandwich_kernel``); where many counts may go either way for the person, at first the frontier bound with
+  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``). Both begin with
+  some laws of the first place, which cover those that a few values of each of the history's counts leave
+  (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -37,7 +39,7 @@ from accounting.bounds.noised.sandwich_kernel import (
     sandwich_success,
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
-from accounting.bounds.patterns.frontier_kernel import EXPANSIONS
+from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -61,8 +63,10 @@ from accounting.continuous.accounts_kernel import (
 from accounting.continuous.people import ChainPositions
 from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
+    OwnSignals,
     SeenSteps,
     is_noised,
+    own_channels,
     own_signals,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
@@ -188,8 +192,9 @@ def noised_success(
 ) -> float:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
-    The tree ends where it cannot get below ``known``. Where labels are guessed, exact counts count too, as
-    they leave the state open.
+    The tree ends where it cannot get below ``known``. Levels come before it where many counts may go either
+    way: there they are often lower, and the tree is too large. Where labels are guessed, exact counts count
+    too, as they leave the state open.
     """
     if past.laws.shape[0] == 0:
         return 1.0
@@ -198,12 +203,40 @@ def noised_success(
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+    is_open = _uncertain(raw, inside) > _MANY_UNCERTAIN
+    lowest = _by_levels(raw, seen, horizon, past) if is_open else 1.0
     if nodes == 0:
-        return 1.0
+        return lowest
     expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
     window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
-    found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, known))
-    return min(1.0, found + left_out + past.left_out)
+    found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, min(known, lowest)))
+    return min(lowest, found + left_out + past.left_out)
+
+
+@jit
+def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
+    """How many of these counts may go either way for the person."""
+    found = 0
+    for g in range(inside.time.size):
+        counted = 0.0
+        for x in range(inside.cover.shape[1]):
+            if inside.cover[g, x]:
+                counted += raw.marginal[inside.time[g], x]
+        found += counted * (1.0 - counted) > _EITHER_WAY
+    return found
+
+
+@jit
+def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
+    """The frontier bound with counts in levels; 1 where it is too large."""
+    steps, places = raw.hits.shape
+    if horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+        return 1.0
+    most, effort = SEQUENCES * horizon.vectors, noised_effort(horizon.vectors)
+    channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
+    outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
+    found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
+    return min(1.0, found + past.left_out)
 
 
 @jit
@@ -283,6 +316,8 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_LAW, _PER_LOOK = 14.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
+_MANY_UNCERTAIN = 8  # such counts, from which on levels are looked at before the tree
+_PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of levels
 
 
 class CountedHits(NamedTuple):
@@ -346,14 +381,21 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 def _noised_operations(
     counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
 ) -> float:
-    """The cost of the bound through noise: laws of the history, the tree."""
+    """The cost of the bounds through noise: laws of the history, the tree, levels of many counts."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     laws = min(vectors, FEW_LAWS) + places
     total = _PER_LAW * counted.noised_before * laws * places**2
     grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
-    return total + min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
+    total += min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
+    if counted.either_way <= _MANY_UNCERTAIN:
+        return total
+    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
+    searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
+    total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
+    total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
+    return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
 
 
 @bare_jit
