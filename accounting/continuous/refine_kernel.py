@@ -8,10 +8,10 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``); where many counts may go either way for the person, at first the frontier bound with
-  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``). Both begin with
-  some laws of the first place, which cover those that a few values of each of the history's counts leave
-  (``sandwich_kernel.history_laws``).
+  (``sandwich_kernel``); with few vectors instead of it, and where many counts may go either way for the
+  person before it, the frontier bound with each noised count quantised to a few levels of evidence
+  (``patterns.frontier_kernel``). Both begin with some laws of the first place, which cover those that a few
+  values of each of the history's counts leave (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -77,6 +77,7 @@ from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_v
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
+_LEAST_VECTORS = 8  # of the tree; with fewer, for a first look at many people, counts are put in levels
 _WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
@@ -198,6 +199,8 @@ def noised_success(
     """
     if past.laws.shape[0] == 0:
         return 1.0
+    if horizon.vectors < _LEAST_VECTORS:
+        return _by_levels(raw, seen, horizon, past)
     steps, places = raw.hits.shape
     chain, most = raw.person.chain, affordable_operations(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
@@ -381,16 +384,17 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 def _noised_operations(
     counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
 ) -> float:
-    """The cost of the bounds through noise: laws of the history, the tree, levels of many counts."""
+    """The cost of the bounds through noise: laws of the history, the tree, levels."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     laws = min(vectors, FEW_LAWS) + places
     total = _PER_LAW * counted.noised_before * laws * places**2
-    grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
-    total += min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
-    if counted.either_way <= _MANY_UNCERTAIN:
-        return total
+    if vectors >= _LEAST_VECTORS:
+        grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
+        total += min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
+        if counted.either_way <= _MANY_UNCERTAIN:
+            return total
     sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)

@@ -21,7 +21,7 @@ from accounting.exposure.step_information.likelihood_levels import SeenSteps
 class OneAccountEach(ContinuousAccountant):
     """The accountant with everybody apart, refined person by person."""
 
-    def _refined(self, step: int, seen: SeenSteps) -> Groups:
+    def _refined(self, step: int, seen: SeenSteps, published: object) -> Groups:
         accounts, settings, groups = self._accounts, self.settings, self._groups
         is_unreached = np.zeros(accounts.since.size, dtype=np.bool_)
         due = find_due(accounts, settings)

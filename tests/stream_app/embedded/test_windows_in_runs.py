@@ -129,7 +129,7 @@ def test_the_account_is_that_of_the_windows_in_single_steps(tmp_path: Path) -> N
     """In every step, those before a window's end too, it is what the library says of the same windows."""
     rows = [row for row in ROWS if row["name"] in ("bridge", "door")]
     release = {"mechanism": "gaussian", "sigma": 6.0}
-    chosen = deployment(tmp_path, rows, release=release, sharpen_operations=10**9)
+    chosen = deployment(tmp_path, rows, release=release, sharpen_operations=10**11)
     day = [
         message
         for step in range(STEPS)
@@ -316,7 +316,8 @@ def test_what_windows_show_is_found_once_however_many_sensors_there_are() -> Non
     for step in range(1, 4):
         in_single_steps(StepSchedule(step), registry)
     after = parts_of.cache_info()
-    assert (after.misses, after.hits - before.hits) == (before.misses, 3 * len(sensors))
+    assert after.misses == before.misses
+    assert after.hits - before.hits == 2 * 3 * len(sensors)
 
 
 HOUR_ROWS: list[dict[str, object]] = [
@@ -442,7 +443,6 @@ def test_an_exported_value_has_the_interval_of_its_window(tmp_path: Path) -> Non
         ({"locations": [0], "window": 0}, "1 to 48 steps"),
         ({"locations": [0], "window": 0.5}, "1 to 48 steps"),
         ({"locations": [0], "window": 4, "most_counts": 5}, "each person once a step"),
-        ({"locations": [0], "window": 4, "corrections": 1}, "single steps only"),
         ({"locations": [0], "window": 4, "miscounts": 1}, "true or false"),
     ],
 )
@@ -474,7 +474,7 @@ def test_a_device_with_a_limit_is_accounted_as_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_report_with_priors_names_what_windows_revealed_and_what_less_would_do(tmp_path: Path) -> None:
     """The run's own account: as it was is what the run's risks say, and silence of all is the guess."""
-    chosen = settings(**deployment(tmp_path))
+    chosen = settings(**deployment(tmp_path, sharpen_operations=10**11))
     run_on(tmp_path / "out", [lines_of(whole_day())], settings=chosen.model_dump())
     log = read_run(tmp_path / "out")
     priors = load_priors(tmp_path / "out", chosen, population())

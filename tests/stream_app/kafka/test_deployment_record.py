@@ -328,7 +328,7 @@ def test_sensors_with_windows_are_added_from_a_step_on(
     assert after.facts.digest_at(8) == before.facts.digest_at(8) == after.digest
     step = StepSchedule(9, (SensorRelease(after.registry.sensors[0], Raw()),))
     decision = decision_of(step, None, after.facts.digest_at(9))
-    with pytest.raises(RunChangedError, match=r"settings that its record has by now.* windows"):
+    with pytest.raises(RunChangedError, match=r"know from its start which sensors count over windows.*'w'"):
         account.schedule_of(decision)
     again = with_new(9)
     assert again.join()
