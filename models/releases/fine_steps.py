@@ -435,7 +435,7 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     for release in step.releases:
         _check_is_accounted(step, release, registry)
     open_windows = list(_open_in(step, registry))
-    shown = [part for _, part in _shown_in_windows(step, open_windows)]
+    parts = list(_shown_in_windows(step, open_windows))
     revealed = [
         each
         for window in open_windows
@@ -444,7 +444,8 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     ]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
     among = counting_in(step.step, [each.sensor for each in plain], registry)
-    of_others = [part for window, part in _shown_in_windows(step, open_windows) if not _is_whole(window)]
+    shown = [part for _, part in parts]
+    of_others = [part for window, part in parts if not _is_whole(window)]
     ended = (each.release for each in open_windows if each.last == step.step and _is_whole(each))
     published = (*plain, *together(plain, tuple(of_others)), *ended)
     return replace(in_step(step.step, plain, tuple(shown), tuple(revealed)), among=among, published=published)
