@@ -68,6 +68,13 @@ class SeenRelease(Tabulated):
         """None: the channel is not an additive noise."""
         return None
 
+    def outputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
+        """Probabilities of what comes out if the person is not counted, and if, and what they leave out.
+
+        None for an erasure channel, which shows the exact count with the probability stated, else nothing.
+        """
+        return None
+
     def divergence(self) -> float:
         """Infinite: with some probability the channel reveals everything."""
         return inf

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import expm1, inf, isfinite, lcm, log, log1p
+from math import expm1, floor, inf, isfinite, lcm, log, log1p, log2
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import SettingsError, StepOrderError
+from accounting.exposure.crowd.evidence import Outputs, outputs_among
 from accounting.exposure.crowd.strangers import Strangers, strangers_in
 from accounting.exposure.crowd.variance_kernel import (
     COINS,
@@ -65,7 +66,8 @@ class Crowded(SeenRelease):
 
     It reveals at most ``share`` of the entropy of being counted.
 
-    - With ``is_erased`` it is an erasure channel: the person's bit with probability ``share``, else nothing.
+    - With ``is_erased`` it is an erasure channel: the person's bit with probability ``share``, else nothing;
+      where ``hiding`` is above 0, what a count says among others of this variance.
     - Otherwise only :meth:`information` takes the crowd into account, because a mean over what is revealed of
       the others bounds information and nothing more. Everything else is that of ``inner``.
 
@@ -74,11 +76,17 @@ class Crowded(SeenRelease):
 
     share: float
     is_erased: bool
+    hiding: float = 0.0
     name: ClassVar[str] = "crowded"
 
     def reveal_probability(self) -> float:
         """The erasure's probability, or that of the noise alone."""
         return self.share if self.is_erased else self.inner.reveal_probability()
+
+    def outputs(self) -> Outputs | None:
+        """What a count among the others says; None where they are known by ``share`` alone."""
+        noise = self.inner.noise_law() if self.inner.noise_family in _SYMMETRIC else None
+        return outputs_among(self.hiding, noise, self.share) if self.hiding > 0.0 else None
 
     def information_table(self) -> InformationTable:
         """The smaller of what the crowd leaves and what the noise does."""
@@ -98,6 +106,7 @@ LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)
 
 _EXACT = Raw()
 _ROUNDING = 1e-11  # relative, of what is computed from the sums
+_LEAST_HIDING = 0.01  # of a variance; below, a count shows the exact number now and then
 _SYMMETRIC = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)  # characteristic function not negative
 
 
@@ -321,10 +330,16 @@ def _erased(
     mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary, probability: float
 ) -> Mechanism:
     variance = crowd.variance_at(probability, adversary)
+    if variance > _LEAST_HIDING:  # one of few, so that few channels are computed
+        variance = min(variance, 2.0 ** (floor(32 * log2(variance)) / 32))
     share = revealed(variance, mechanism, adversary.companions)
     if adversary.companions:
         return Crowded(_EXACT, share, True) if share < 1.0 else _EXACT
-    return Crowded(mechanism, share, True) if variance > 0.0 and share < 1.0 else mechanism
+    if variance <= 0.0 or share >= 1.0:
+        return mechanism
+    is_noise_alone = isinstance(mechanism, NoiseShare) and mechanism.reveal_probability() <= share
+    hiding = 0.0 if is_noise_alone or variance <= _LEAST_HIDING else variance
+    return Crowded(mechanism, share, True, hiding)
 
 
 def equivalent_sigma(crowd: SensorCrowd, adversary: CrowdAdversary) -> float:

@@ -24,6 +24,7 @@ from models.mechanisms import (
     Mechanism,
     NoiseFamily,
     NoiseLaw,
+    SeenRelease,
     Versions,
     truncated_mass,
 )
@@ -60,6 +61,7 @@ def rays_of(mechanism: Mechanism) -> Rays:
       (Blackwell). The sampler's distance to such a law counts twice, for each of the two shifts.
     - Of noise that steps share all but each step's independent part may be known: a Gaussian shifted by
       ``L``, of which rounding shows no more.
+    - A release that is seen through a channel has the channel's outputs, if it says so.
     - Any other mechanism without an own law is an erasure channel, which shows the exact count with the
       probability that the mechanism states and otherwise nothing.
     """
@@ -67,6 +69,9 @@ def rays_of(mechanism: Mechanism) -> Rays:
         return exact_rays()
     if isinstance(mechanism, Versions):
         return reduce(_together, [rays_of(part) for part in mechanism.parts])  # type: ignore[arg-type]
+    outputs = mechanism.outputs() if isinstance(mechanism, SeenRelease) else None
+    if outputs is not None:
+        return _joined(*outputs)
     inner, shift = mechanism, 1
     if isinstance(mechanism, CountedAgain):
         inner, shift = mechanism.inner, mechanism.most_counts

@@ -111,7 +111,9 @@ def test_levels_are_shared_among_all_counts_that_a_refined_bound_looks_at() -> N
     account.apply(Schedule.of([[0, 1]], RAW).steps[0])
     for level, seen in zip(LEVELS, account._seen, strict=True):
         shown = [revealed(crowd.variance_at(level / 102, account.adversary), RAW) for crowd in account.crowds]
-        assert seen.tables.shown[:, 0].tolist() == shown
+        found = seen.tables.shown[:, 0]  # without levels: of a variance that is a little smaller
+        assert (shown <= found).all()
+        assert (found <= np.minimum(1.0, 1.02 * np.array(shown))).all()
         assert min(shown) < 0.3
 
 

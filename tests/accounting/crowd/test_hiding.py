@@ -224,10 +224,11 @@ def test_a_level_is_shared_among_the_counts_that_see_the_person() -> None:
     person = Population.pack([places], ["0", "1", "2"])
     schedule = Schedule.of([[0], [2], [1]], RAW)
     exposure = Exposure.of(person.chain(0), schedule, 3)
-    crowd = sums_of(np.full(200, 0.4))
+    crowd = sums_of(np.full(4, 0.4))
     seen = SeenInCrowd(schedule.steps, [(crowd,)] * 3, APART)
     (first,), _, (last,) = (each.mechanisms for each in seen.at_level(exposure, 0.02).observations)
-    assert first.reveal_probability() == revealed(crowd.variance_at(0.01, APART), RAW)
+    shown = revealed(crowd.variance_at(0.01, APART), RAW)
+    assert shown <= first.reveal_probability() <= 1.02 * shown
     assert last == first
     assert first.reveal_probability() < revealed(crowd.variance_at(0.001, APART), RAW)
 
