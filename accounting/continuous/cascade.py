@@ -4,9 +4,11 @@ What the work of a step (:mod:`accounting.continuous.payer`) is spent on:
 
 1. People who are owed it are refined with all vectors, whatever that costs (:attr:`Due.is_owed`).
 2. A share that can pay all vectors for all its other people does so.
-3. Any other share goes through three rounds, each as far as the work lasts, first where an operation may gain
-   most: few vectors as if every count were exact; for these people, few vectors through the noise, if any
-   count is noised; then all vectors. The later ones leave out who has next to no added risk.
+3. Any other share goes through three rounds, each as far as the work lasts, first where most is added: a
+   first look, through the noise or as if every count were exact, whichever says more for little work; for
+   these people few vectors through the noise, where the first look was not; then all vectors. The later ones
+   leave out who has next to no added risk. Bounds through noise are paid for beforehand as if they took all
+   that they may; what they leave pays for more people.
 
 Where there are counts over windows, a last round looks at them as they are published, with what is left of
 the work (:mod:`accounting.continuous.published`).
@@ -42,12 +44,11 @@ from accounting.continuous.people import (
 )
 from accounting.continuous.published import OWN_COUNTS_OPERATIONS, Published, ceiling_by_own_counts
 from accounting.continuous.refine_kernel import KEPT, find_operations, refine
-from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
 
 FEW_VECTORS = 4
-_ALL, _FEW, _FEW_NOISED, _MORE, _WHOLE = 1, 2, 4, 8, 16
+_ALL, _FIRST, _FEW, _MORE, _WHOLE = 1, 2, 4, 8, 16
 """The rounds that a chain went through, as bits of one number, its *way*."""
 
 
@@ -119,8 +120,8 @@ _MOST_BYTES = 64 * 2**20
 
 _Step = tuple[SeenSteps, Published | None]
 
-_Window = tuple[tuple[int, ...], int, int, bool]
-"""The names of the steps, the slot of the last, the vectors, and whether all counts are taken as exact."""
+_Window = tuple[tuple[int, ...], int, int, int]
+"""The names of the steps, the slot of the last, the vectors, and the round."""
 
 
 class RepeatedWindows:
@@ -138,11 +139,11 @@ class RepeatedWindows:
         self._windows: OrderedDict[_Window, tuple[tuple[_Step, ...], NDArray[np.float64]]] = OrderedDict()
 
     def refine(
-        self, accounts: Accounts, chains: NDArray[np.int64], last_step: int, seen: SeenSteps, is_exact: bool
-    ) -> None:
-        """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``."""
+        self, accounts: Accounts, chains: NDArray[np.int64], last_step: int, seen: SeenSteps, way: int
+    ) -> NDArray[np.float64]:
+        """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``: the products."""
         names = tuple(id(step) for step, _ in self.steps)
-        key = names, last_step % self._period, accounts.horizon.vectors, is_exact
+        key = names, last_step % self._period, accounts.horizon.vectors, way
         known = np.empty((0, KEPT))
         if self._most and len(self.steps) == len(seen.labels):
             # The steps are kept, so that no others get their names.
@@ -150,7 +151,9 @@ class RepeatedWindows:
             self._windows.move_to_end(key)
             if len(self._windows) > self._most:
                 self._windows.popitem(last=False)
-        refine(accounts, chains, last_step, seen, known)
+        products = np.empty(chains.size)
+        refine(accounts, chains, last_step, seen, way == _FIRST, known, products)
+        return products
 
 
 class _Refined(NamedTuple):
@@ -163,8 +166,9 @@ class _Refined(NamedTuple):
 class Cascade:
     """The refined bounds of one step for the units with a due chain.
 
-    ``_way`` (u,) are the rounds that each due unit went through. Ways of one chain may differ between shares;
-    then its figures are kept for each way.
+    ``_way`` (u,) are the rounds that each due unit went through, ``_products`` (u,) what its last bound
+    through noise took, -1 for none. Ways of one chain may differ between shares; then its figures are kept
+    for each way.
     """
 
     def __init__(
@@ -198,6 +202,7 @@ class Cascade:
         self._is_owed = is_owed[self._chain]
         self._way = np.zeros(self._due.size, dtype=np.int64)
         self._risk = state.risk[self._chain]
+        self._products = np.full(self._due.size, -1.0)
         self._refined = {0: _Refined(state.risk, state.decided_by)}
 
     def refine(self, operations: int | None) -> None:
@@ -244,15 +249,11 @@ class Cascade:
         self._run(whole, _ALL, vectors, seen)
         if whole.all():
             return
-        exact = seen_exactly(seen.labels)
-        few = self._paid(payer, ~whole, FEW_VECTORS, exact)
-        self._run(few, _FEW, FEW_VECTORS, exact)
-        rounds = [(_FEW_NOISED, FEW_VECTORS)] if seen.is_noised else []
+        first = self._run_paid(payer, ~whole, _FIRST, FEW_VECTORS, seen)
+        if seen.is_noised:
+            self._run_paid(payer, first & self._matters & (self._products < 0.0), _FEW, FEW_VECTORS, seen)
         if seen.is_noised or self._accounts.horizon.mistakes > 0:
-            rounds.append((_MORE, vectors))
-        for way, effort in rounds:
-            chosen = self._paid(payer, few & self._matters, effort, seen)
-            self._run(chosen, way, effort, seen)
+            self._run_paid(payer, first & self._matters, _MORE, vectors, seen)
 
     def settle(self, groups: Groups) -> Groups:
         """The groups with the refined figures, split where shares of an account went through other rounds."""
@@ -291,13 +292,20 @@ class Cascade:
         )
         return groups._replace(figures=figures)
 
-    def _operations(self, units: NDArray[np.int64], vectors: int, seen: SeenSteps) -> NDArray[np.int64]:
-        """The cost of refining each of these due units with this many vectors, (n,)."""
-        cost = np.full(self._units.alike.size, -1, dtype=np.int64)
-        cost[self._chain[units]] = 0
-        chains = ChainPositions(np.flatnonzero(cost == 0))
-        cost[chains] = find_operations(self._accounts, chains, vectors, seen)
-        return cost[self._chain[units]]
+    def _operations(
+        self,
+        units: NDArray[np.int64],
+        way: int,
+        vectors: int,
+        seen: SeenSteps,
+        products: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.int64]:
+        """The cost of a round for each of these due units, (n,).
+
+        With the ``products`` (n,) that their bounds through noise took what it was, else what it may be.
+        """
+        chains = ChainPositions(self._chain[units])
+        return find_operations(self._accounts, chains, vectors, seen, way == _FIRST, products)
 
     def _paid_whole(self, payer: Payer, vectors: int, seen: SeenSteps) -> NDArray[np.bool_]:
         """Units that get all vectors at once: those owed it, and all of a share that can pay for all."""
@@ -305,19 +313,28 @@ class Cascade:
         if not payer.is_limited:
             return np.ones_like(is_paid)
         owed, others = np.flatnonzero(is_paid), np.flatnonzero(~is_paid)
-        payer.charge(owed, self._operations(owed, vectors, seen))
-        is_paid[others] = payer.pay_whole_shares(others, self._operations(others, vectors, seen))
+        payer.charge(owed, self._operations(owed, _ALL, vectors, seen))
+        is_paid[others] = payer.pay_whole_shares(others, self._operations(others, _ALL, vectors, seen))
         return is_paid
 
-    def _paid(
-        self, payer: Payer, among: NDArray[np.bool_], vectors: int, seen: SeenSteps
+    def _run_paid(
+        self, payer: Payer, among: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps
     ) -> NDArray[np.bool_]:
-        """Those ``among`` the units that their shares pay for: at most all added risk may be gained."""
+        """Refine those ``among`` the units that their shares pay for, where most is added first; which."""
         added = self._risk - self._accounts.state.baseline[self._chain]
-        some, chosen = np.flatnonzero(among), np.zeros_like(among)
-        cost = self._operations(some, vectors, seen)
-        chosen[some] = payer.pay_where_most_is_gained(some, cost, added[some])
-        return chosen
+        done, left = np.zeros_like(among), np.flatnonzero(among)
+        while left.size:
+            cost = self._operations(left, way, vectors, seen)
+            is_paid = payer.pay_where_most_is_gained(left, cost, added[left])
+            chosen = np.zeros_like(among)
+            chosen[left[is_paid]] = True
+            self._run(chosen, way, vectors, seen)
+            paid = left[is_paid]
+            unused = cost[is_paid] - self._operations(paid, way, vectors, seen, self._products[paid])
+            payer.charge(paid, -unused)
+            done |= chosen
+            left = left[~is_paid] if unused.any() else left[:0]
+        return done
 
     def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps) -> None:
         """Refine these units with this many vectors, starting from the figures that each one has."""
@@ -325,14 +342,16 @@ class Cascade:
         for before in np.unique(self._way[chosen]).tolist():
             members = chosen & (self._way == before)
             chains, known = np.unique(self._chain[members]), self._refined[before]
-            refined = _Refined(known.risk.copy(), known.decided_by.copy())
+            refined = self._refined.get(before | way)  # of shares that paid before
+            if refined is None:
+                refined = _Refined(known.risk.copy(), known.decided_by.copy())
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
-            is_exact = seen is not self._seen
             accounts = accounts._replace(state=state)
             if way == _WHOLE:
                 self._lower_by_own_counts(accounts, chains)
             else:
-                self._windows.refine(accounts, chains, self._last_step, seen, is_exact)
+                took = self._windows.refine(accounts, chains, self._last_step, seen, way)
+                self._products[members] = took[np.searchsorted(chains, self._chain[members])]
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]

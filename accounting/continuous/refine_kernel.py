@@ -8,10 +8,10 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``); with few vectors instead of it, and where many counts may go either way for the
-  person before it, the frontier bound with each noised count quantised to a few levels of evidence
-  (``patterns.frontier_kernel``). Both begin with some laws of the first place, which cover those that a few
-  values of each of the history's counts leave (``sandwich_kernel.history_laws``).
+  (``sandwich_kernel``); where many counts may go either way for the person, before it the frontier bound with
+  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``). Both begin with some
+  laws of the first place, which cover those that a few values of each of the history's counts leave
+  (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -70,14 +70,16 @@ from accounting.exposure.step_information.likelihood_levels import (
     own_signals,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
-from accounting.hmm.propagation import marginals
+from accounting.hmm.propagation import marginals, retreat
 from accounting.numerics import divergence_root
 from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
-from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view, is_labelled
+from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view, is_labelled, slot_of
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
-_LEAST_VECTORS = 8  # of the tree; with fewer, for a first look at many people, counts are put in levels
+_LEAST_VECTORS = 8  # with fewer, for a first look at many people, the tree is small and has few laws
+_FIRST_PRODUCTS, _FIRST_LAWS = 3e5, 2  # of a first look
+_FORGOTTEN, _FIRST_FORGOTTEN = 0.002, 0.02  # total variation that a place may still tell of one after it
 _WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
@@ -165,32 +167,84 @@ class Past(NamedTuple):
 
     laws: NDArray[np.float64]  # (R, K); none where nothing is noised, or there are too many places
     left_out: float  # probability that they leave out: to be added to a bound
+    operations: float  # that they took
 
 
 @jit
 def noised_past(raw: RawHorizon, seen: SeenSteps, vectors: int) -> Past:
-    """The laws that few values of each count before the horizon leave."""
+    """The laws that few values of each count before the horizon leave.
+
+    The adversary is shown the place from which on it is forgotten until the horizon: what is seen before that
+    step then hardly matters, and following it takes most of the work.
+    """
     steps, places = raw.hits_before.shape
-    chain, hits_before = raw.person.chain, raw.hits_before.copy()
-    begin, earliest = HISTORY - steps, np.zeros((1, places))
-    if raw.is_cut:
+    chain, told = raw.person.chain, _FORGOTTEN if vectors >= _LEAST_VECTORS else _FIRST_FORGOTTEN
+    cut = _forgotten(raw, told)
+    begin, hits_before, marginal = (
+        HISTORY - steps + cut,
+        raw.hits_before[cut:].copy(),
+        raw.marginal_before[cut:],
+    )
+    earliest = np.zeros((1, places))
+    if raw.is_cut or cut > 0:
         hits_before[0] = False
-        earliest = np.diag(raw.marginal_before[0])
+        earliest = np.diag(marginal[0])
     else:
         earliest[0] = raw.before.start
     is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, hits_before, seen, begin)
     is_any = is_any or (is_labelled(chain) and bool(raw.hits.any()))  # counts of several states are carried
     if not is_any or places > _MOST_NOISED_PLACES:
-        return Past(np.empty((0, places)), 0.0)
-    before, left_out = own_signals(chain, hits_before, raw.marginal_before, seen, begin, True)
-    most, marginal = min(vectors, FEW_LAWS), raw.marginal_before
-    return Past(history_laws_through_noise(raw.before, before, earliest, steps, marginal, most), left_out)
+        return Past(np.empty((0, places)), 0.0, 0.0)
+    before, left_out = own_signals(chain, hits_before, marginal, seen, begin, True)
+    most, since = _most_laws(vectors), LocalChain(chain, marginal[0], slot_of(raw.before, cut))
+    laws = history_laws_through_noise(since, before, earliest, steps - cut, marginal, most)
+    return Past(laws, left_out, before.time.size * places * (_PER_COUNT + _PER_LAW * most))
+
+
+@jit
+def _forgotten(raw: RawHorizon, most: float) -> int:
+    """The last step of the history whose place hardly tells the horizon's first; 0 if there is none.
+
+    By the mean total variation of the first place with and without knowledge of that step's, ``most``.
+    """
+    steps, places = raw.hits_before.shape
+    follows, before = np.eye(places), np.empty(places)  # (K, K), probability of the first place after each
+    for t in range(steps - 1, 0, -1):
+        told = 0.0
+        for y in range(places):
+            retreat(raw.before.chain, slot_of(raw.before, t), follows[y], before)
+            follows[y] = before
+        for x in range(places):
+            for y in range(places):
+                told += raw.marginal_before[t, x] * abs(follows[y, x] - raw.marginal[0, y]) / 2.0
+        if told <= most:
+            return t
+    return 0
+
+
+@bare_jit
+def _most_laws(vectors: int) -> int:
+    return FEW_LAWS if vectors >= _LEAST_VECTORS else _FIRST_LAWS
+
+
+@bare_jit
+def _most_products(vectors: int, mistakes: int) -> float:
+    if vectors >= _LEAST_VECTORS:
+        return affordable_operations(vectors, mistakes)
+    return _FIRST_PRODUCTS
+
+
+class NoisedSuccess(NamedTuple):
+    """The bound through noise, and the products that its tree took."""
+
+    value: float
+    products: float
 
 
 @jit
 def noised_success(
     raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float
-) -> float:
+) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
     The tree ends where it cannot get below ``known``. Levels come before it where many counts may go either
@@ -198,22 +252,21 @@ def noised_success(
     too, as they leave the state open.
     """
     if past.laws.shape[0] == 0:
-        return 1.0
-    if horizon.vectors < _LEAST_VECTORS:
-        return _by_levels(raw, seen, horizon, past)
+        return NoisedSuccess(1.0, 0.0)
     steps, places = raw.hits.shape
-    chain, most = raw.person.chain, affordable_operations(horizon.vectors, horizon.mistakes)
+    chain, most = raw.person.chain, _most_products(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     is_open = _uncertain(raw, inside) > _MANY_UNCERTAIN
     lowest = _by_levels(raw, seen, horizon, past) if is_open else 1.0
     if nodes == 0:
-        return lowest
+        return NoisedSuccess(lowest, 0.0)
     expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
     window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
-    found, _, _ = sandwich_success(window, inside, past.laws, limits_for(window, nodes, min(known, lowest)))
-    return min(lowest, found + left_out + past.left_out)
+    limits = limits_for(window, nodes, min(known, lowest))
+    found, _, products = sandwich_success(window, inside, past.laws, limits)
+    return NoisedSuccess(min(lowest, found + left_out + past.left_out), products)
 
 
 @jit
@@ -257,8 +310,22 @@ def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: floa
     return RefinedBounds(success.value, success.by, _divergence(accounts, person, raw, carried))
 
 
-KEPT = 4
-"""Figures kept of a window: exact success, its code, noised success, its ``known``."""
+@jit
+def _is_clear(raw: RawHorizon, seen: SeenSteps) -> bool:
+    """Whether all counts of the person in the horizon are noised, and few may go either way."""
+    is_any, either_way, places = False, 0, raw.person.chain.places
+    for t in range(raw.hits.shape[0]):
+        for x in range(places.size):
+            if raw.hits[t, x]:
+                is_any, channel = True, seen.channel[raw.first_row + t, places[x]]
+                if seen.tables.present[channel, WHOLE, 0] == 0.0:
+                    return False
+                either_way += raw.marginal[t, x] * (1.0 - raw.marginal[t, x]) > _EITHER_WAY
+    return is_any and either_way <= _MANY_UNCERTAIN
+
+
+KEPT = 5
+"""Figures kept of a window: exact success, its code, noised success, its ``known``, its products."""
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -269,14 +336,19 @@ def refine(
     people: NDArray[np.int64],
     step_number: int,
     seen: SeenSteps,
+    is_first_look: bool,
     kept: NDArray[np.float64],
+    products: NDArray[np.float64],
 ) -> None:
     """Lower each person's risk to the smallest bound, never below the baseline, and note which bound it is.
 
     The horizon ends with ``step_number``; ``seen`` (HISTORY + T rows) are its steps and those before it.
     ``kept`` (N, KEPT) has what was found before in an equal window that falls in the same slot, not a number
     where nothing was; it is filled in. Without rows nothing is kept, nor for whom more than the window
-    matters.
+    matters. A first look is through the noise alone where that is clear enough (:func:`_is_clear`), and for
+    others as if all counts were exact. ``products`` (n,) are
+    filled in: what the bound through noise took of each, laws of the history included, kept or not; -1 if it
+    was not wanted.
     """
     state, horizon = accounts.state, accounts.horizon
     first, fresh = step_number - horizon.steps + 1, np.empty(KEPT)
@@ -288,17 +360,25 @@ def refine(
         found = kept[person] if is_kept else fresh
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
         raw = raw_horizon(accounts, person, first, seen.labels)
-        if np.isnan(found[0]):
-            exact = least_exact_bound(raw, horizon)
-            found[0], found[1] = exact.value, exact.by
-        divergence = _divergence(accounts, person, raw, carried)
-        lowest, baseline = min(found[0], divergence), state.baseline[person]
-        by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
+        lowest, by, baseline = state.risk[person], int(state.decided_by[person]), state.baseline[person]
+        known = 1.0  # the fast bound differs from window to window, so that nothing would be found again
+        is_clear = is_first_look and _is_clear(raw, seen)
+        if not is_clear:
+            if np.isnan(found[0]):
+                exact = least_exact_bound(raw, horizon)
+                found[0], found[1] = exact.value, exact.by
+            divergence = _divergence(accounts, person, raw, carried)
+            lowest = known = min(found[0], divergence)
+            by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
-        if min(lowest, state.risk[person]) > least_worth:
-            if found[3] != lowest:
+        products[k] = -1.0
+        if (is_clear or not is_first_look) and min(lowest, state.risk[person]) > least_worth:
+            if found[3] != known:
                 past = noised_past(raw, seen, horizon.vectors)
-                found[2], found[3] = noised_success(raw, seen, horizon, past, lowest), lowest
+                noised = noised_success(raw, seen, horizon, past, known)
+                found[2], found[3] = noised.value, known
+                found[4] = noised.products + past.operations / _PER_LOOK
+            products[k] = found[4]
             if found[2] < lowest:
                 lowest, by = found[2], BY_SANDWICH
         if lowest < state.risk[person]:
@@ -316,7 +396,7 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_LAW, _PER_LOOK = 14.0, 2.0  # of noised counts, by the sandwich bound
+_PER_COUNT, _PER_LAW, _PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
 _MANY_UNCERTAIN = 8  # such counts, from which on levels are looked at before the tree
@@ -382,19 +462,23 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 
 @bare_jit
 def _noised_operations(
-    counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
+    counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float, products: float
 ) -> float:
-    """The cost of the bounds through noise: laws of the history, the tree, levels."""
+    """The cost of the bounds through noise: laws of the history, the tree, levels.
+
+    ``products`` of the tree, if they are known.
+    """
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
-    laws = min(vectors, FEW_LAWS) + places
-    total = _PER_LAW * counted.noised_before * laws * places**2
-    if vectors >= _LEAST_VECTORS:
+    laws, total = float(_most_laws(vectors)), _PER_LOOK * products
+    if np.isnan(products):
         grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
-        total += min(_PER_LOOK * affordable_operations(vectors, horizon.mistakes), _PER_BRANCH * grown)
-        if counted.either_way <= _MANY_UNCERTAIN:
-            return total
+        total = min(_PER_LOOK * _most_products(vectors, horizon.mistakes), _PER_BRANCH * grown)
+        total += counted.noised_before * places * (_PER_COUNT + _PER_LAW * laws)
+    if counted.either_way <= _MANY_UNCERTAIN:
+        return total
+    laws += places
     sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
@@ -403,7 +487,14 @@ def _noised_operations(
 
 
 @bare_jit
-def _operations(accounts: Accounts, person: int, vectors: int, hits: NDArray[np.float64]) -> int:
+def _operations(
+    accounts: Accounts,
+    person: int,
+    vectors: int,
+    hits: NDArray[np.float64],
+    is_first_look: bool,
+    products: float,
+) -> int:
     """The cost of refining one person; ``hits`` (M, 4) as in :func:`count_hits`.
 
     The search goes from each source (a hit, or a law of the start) to each target, over ``length`` steps on
@@ -414,16 +505,20 @@ def _operations(accounts: Accounts, person: int, vectors: int, hits: NDArray[np.
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     entries = population.entry_start[person + 1] - population.entry_start[person]
     moves = entries / population.slots[person]
-    counted = _own_hits(population, person, hits)
-    total = LEAST_OPERATIONS + _PER_HIT * (counted.exact + counted.exact_before) * steps * moves
-    if mistakes > 0.0:
+    counted, total = _own_hits(population, person, hits), float(LEAST_OPERATIONS)
+    is_clear = 0.0 < counted.noised == counted.exact and counted.either_way <= _MANY_UNCERTAIN
+    is_clear = is_first_look and (is_clear if np.isnan(products) else products >= 0.0)
+    if not is_clear:
+        total += _PER_HIT * (counted.exact + counted.exact_before) * steps * moves
+    if not is_clear and mistakes > 0.0:
         sources = counted.exact + places + min(counted.exact_before + 1.0, MOST_LAWS)
         length = steps * (places + 1.0) / (counted.exact + places + 1.0)
         searched = sources * min(counted.exact + 1.0, 2.0 * places) * length * mistakes / 4.0
         searched *= min(float(vectors), 5.0**mistakes)
         total += _PER_TARGET * (counted.exact + 1.0) * steps * mistakes * moves
         total += _PER_EXPANSION * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
-    total += _noised_operations(counted, horizon, vectors, places, moves)
+    if (is_clear or not is_first_look) and not products < 0.0:
+        total += _noised_operations(counted, horizon, vectors, places, moves, products)
     return int(min(total, _MOST_OPERATIONS))
 
 
@@ -435,17 +530,28 @@ def _fill_operations(
     people: NDArray[np.int64],
     vectors: int,
     hits: NDArray[np.float64],
+    is_first_look: bool,
+    products: NDArray[np.float64],
     operations: NDArray[np.int64],
 ) -> None:
     """Fill ``operations`` (n,) with the cost of each of these people."""
     for k in range(begin, end):
-        operations[k] = _operations(accounts, people[k], vectors, hits)
+        operations[k] = _operations(accounts, people[k], vectors, hits, is_first_look, products[k])
 
 
 def find_operations(
-    accounts: Accounts, chains: ChainPositions, vectors: int, seen: SeenSteps
+    accounts: Accounts,
+    chains: ChainPositions,
+    vectors: int,
+    seen: SeenSteps,
+    is_first_look: bool = False,
+    products: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """The cost of refining the horizon at the end of ``seen`` for each of these chains, (n,)."""
+    """The cost of refining the horizon at the end of ``seen`` for each of these chains, (n,).
+
+    With the ``products`` (n,) of :func:`refine` what it was, without them what it may be.
+    """
     operations = np.empty(chains.size, dtype=np.int64)
-    _fill_operations(accounts, chains, vectors, count_hits(seen), operations)
+    known = np.full(chains.size, np.nan) if products is None else products
+    _fill_operations(accounts, chains, vectors, count_hits(seen), is_first_look, known, operations)
     return operations

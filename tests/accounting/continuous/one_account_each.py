@@ -14,8 +14,10 @@ from accounting.continuous.cascade import FEW_VECTORS, alike_chains
 from accounting.continuous.payer import LEAST_GAIN, find_due
 from accounting.continuous.people import Groups
 from accounting.continuous.refine_kernel import KEPT, find_operations, refine
-from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
+
+FIRST, FEW, ALL = range(3)
+"""A first look, few vectors through noise, all vectors."""
 
 
 class OneAccountEach(ContinuousAccountant):
@@ -58,13 +60,14 @@ class OneByOne:
         alike: NDArray[np.int64],
     ) -> None:
         self.accounts = accountant._accounts
+        self.products = np.full(alike.size, -1.0)
         self.last_step, self.seen, self.shares, self.alike = last_step, seen, shares, alike
 
     def refine(
         self, due: NDArray[np.int64], is_owed: NDArray[np.bool_], operations: int | None
     ) -> NDArray[np.int64]:
         """Lower the risks of the accounts in place; who of ``due`` was not reached."""
-        vectors, seen = self.accounts.horizon.vectors, self.seen
+        seen = self.seen
         units: dict[tuple[int, int], list[int]] = {}
         owed = {
             (int(self.shares.share[k]), int(self.alike[k]))
@@ -74,7 +77,7 @@ class OneByOne:
         for k in sorted(due.tolist(), key=lambda k: int(self.shares.rank[k])):
             units.setdefault((int(self.shares.share[k]), int(self.alike[k])), []).append(k)
         if operations is None:
-            self.run(units.values(), vectors, seen)
+            self.run(units.values(), ALL, seen)
             return due[:0]
         missed: list[int] = []
         for share in range(self.shares.count):
@@ -86,53 +89,70 @@ class OneByOne:
         self, units: dict[tuple[int, int], list[int]], owed: set[tuple[int, int]], left: int
     ) -> list[int]:
         """One share with so much work; who was not reached."""
-        vectors, seen = self.accounts.horizon.vectors, self.seen
+        seen = self.seen
         whole = [people for key, people in units.items() if key in owed]
         others = [people for key, people in units.items() if key not in owed]
-        left -= sum(self.cost(people, vectors, seen) for people in whole)
-        if sum(self.cost(people, vectors, seen) for people in others) <= left:
+        left -= sum(self.cost(people, ALL, seen) for people in whole)
+        if sum(self.cost(people, ALL, seen) for people in others) <= left:
             whole, others = whole + others, []
-        self.run(whole, vectors, seen)
-        exact = seen_exactly(seen.labels)
-        few, left = self.paid(others, FEW_VECTORS, exact, left)
-        self.run(few, FEW_VECTORS, exact)
-        efforts = [FEW_VECTORS] if seen.is_noised else []
+        self.run(whole, ALL, seen)
+        first, left = self.run_paid(others, FIRST, seen, left)
+        if seen.is_noised:
+            without = [people for people in first if self.products[people[0]] < 0.0]
+            _, left = self.run_paid(self.matter(without), FEW, seen, left)
         if seen.is_noised or self.accounts.horizon.mistakes > 0:
-            efforts.append(vectors)
-        for effort in efforts:
-            state = self.accounts.state
-            matters = [
-                people for people in few if state.risk[people[0]] > state.baseline[people[0]] + LEAST_GAIN
-            ]
-            chosen, left = self.paid(matters, effort, seen, left)
-            self.run(chosen, effort, seen)
-        return [k for people in others if people not in few for k in people]
+            self.run_paid(self.matter(first), ALL, seen, left)
+        return [k for people in others if people not in first for k in people]
 
-    def cost(self, people: list[int], vectors: int, seen: SeenSteps) -> int:
-        """Of the first of them."""
-        return int(find_operations(self.accounts, np.array(people[:1]), vectors, seen)[0])
+    def matter(self, among: list[list[int]]) -> list[list[int]]:
+        """Those with more than next to no added risk."""
+        state = self.accounts.state
+        return [each for each in among if state.risk[each[0]] > state.baseline[each[0]] + LEAST_GAIN]
 
-    def paid(
-        self, among: list[list[int]], vectors: int, seen: SeenSteps, left: int
+    def vectors(self, look: int) -> int:
+        """Of a first look, few through noise, or all."""
+        return self.accounts.horizon.vectors if look == ALL else FEW_VECTORS
+
+    def cost(self, people: list[int], look: int, seen: SeenSteps, took: float = np.nan) -> int:
+        """Of the first of them; of as many products as the bound through noise ``took``, if that is known."""
+        first, known = np.array(people[:1]), np.array([took])
+        return int(find_operations(self.accounts, first, self.vectors(look), seen, look == FIRST, known)[0])
+
+    def run_paid(
+        self, among: list[list[int]], look: int, seen: SeenSteps, left: int
     ) -> tuple[list[list[int]], int]:
-        """The most added first, of equals by rank, until one is too dear."""
-        state, chosen = self.accounts.state, []
+        """Refine the most added first, of equals by rank, until one is too dear; what is left pays for more.
+
+        Who was refined, and what is left.
+        """
+        state, done = self.accounts.state, []
 
         def order(people: list[int]) -> tuple[float, int]:
             added = float(state.risk[people[0]] - state.baseline[people[0]])
             return -added, int(self.shares.rank[people[0]])
 
-        for people in sorted(among, key=order):
-            cost = self.cost(people, vectors, seen)
-            if cost > left:
-                break
-            chosen.append(people)
-            left -= cost
-        return chosen, left
+        waiting = sorted(among, key=order)
+        while waiting:
+            given_back, chosen = 0, 0
+            for people in waiting:
+                cost = self.cost(people, look, seen)
+                if cost > left:
+                    break
+                left -= cost
+                chosen += 1
+                self.run([people], look, seen)
+                given_back += cost - self.cost(people, look, seen, self.products[people[0]])
+            done += waiting[:chosen]
+            waiting = waiting[chosen:] if given_back else []
+            left += given_back
+        return done, left
 
-    def run(self, units: object, vectors: int, seen: SeenSteps) -> None:
+    def run(self, units: object, look: int, seen: SeenSteps) -> None:
         """Each of them by itself."""
-        accounts = self.accounts._replace(horizon=self.accounts.horizon._replace(vectors=vectors))
+        horizon = self.accounts.horizon._replace(vectors=self.vectors(look))
+        accounts = self.accounts._replace(horizon=horizon)
         people = np.array([k for unit in units for k in unit], dtype=np.int64)  # type: ignore[attr-defined]
         if people.size:
-            refine(accounts, people, self.last_step, seen, np.empty((0, KEPT)))
+            products = np.empty(people.size)
+            refine(accounts, people, self.last_step, seen, look == FIRST, np.empty((0, KEPT)), products)
+            self.products[people] = products

@@ -119,9 +119,9 @@ def test_windows_that_come_again_are_refined_once_and_no_bit_changes(operations,
     computed: list[int] = []
 
     def counted(accounts: Accounts, chains: NDArray[np.int64], *window: Any) -> None:
-        known = window[-1].copy()
+        known = window[-2].copy()
         refine(accounts, chains, *window)
-        computed.append(int((known != window[-1]).sum() - np.isnan(window[-1]).sum()))
+        computed.append(int((known != window[-2]).sum() - np.isnan(window[-2]).sum()))
 
     monkeypatch.setattr(cascade, "refine", counted)
     for each in (kept, forgetful):
