@@ -176,7 +176,8 @@ class Core(ABC):
 
     ``offsets`` are the next records of each log by its name. The result of a record depends only on the
     records before it, never on how records were cut into batches. ``partition`` is the one of the topics that
-    it writes values to; ``devices`` are watched, or None.
+    it writes values to; ``devices`` are watched, or None. ``on_progress`` is called for each record and each
+    step that closes, as a batch may take long.
     """
 
     partition = 0
@@ -186,6 +187,7 @@ class Core(ABC):
         self._clock = clock
         self._offsets = dict(offsets)
         self._topics = topics
+        self.on_progress: Callable[[], None] = lambda: None
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -264,6 +266,7 @@ class Core(ABC):
                 self._offsets[record.log] = record.offset + 1
                 self._receive(record, result)
                 self._close_due(result)
+                self.on_progress()
         if has_read_all:
             self._reach(now_seconds, result)
         self._close_due(result)
@@ -442,6 +445,7 @@ class DecidingCore(Core):
             self._spent.charge(closed.schedule)
             result.rejected += closed.rejected
             result.findings += closed.findings
+            self.on_progress()
 
     def _reached(self, topic: str, kind: type[Progress] = Progress, **own: object) -> LogRecord:
         """The record of the position to continue from; ``own`` are fields of this core."""

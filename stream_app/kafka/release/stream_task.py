@@ -236,6 +236,7 @@ class StreamTask:
     async def begin(self, core: Core, clock: StepClock, rejected: list[Rejected]) -> None:
         """Start with a core at its position in the logs; dead letters of lost records are written first."""
         self._core, self._clock = core, clock
+        core.on_progress = self._monitor.pulse.progress
         if clock.has_ticks:
             await self._set_clock(core.next_step)
         priority_logs = self._inputs.priority_logs

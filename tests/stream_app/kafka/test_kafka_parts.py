@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.protocol.metadata import MetadataResponse
+from prometheus_client import CollectorRegistry
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
@@ -37,6 +38,7 @@ from stream_app.kafka.broker.clients import (
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import access_rules, commands, roles
 from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
     RefusedRecord,
     parse_person,
@@ -47,6 +49,7 @@ from stream_app.kafka.release.release_core import (
     PROGRESS_KEY,
     SILENCE_SECONDS,
     ArrivalOrder,
+    BatchResult,
     InputRecord,
     Progress,
     ReleaseCore,
@@ -54,12 +57,15 @@ from stream_app.kafka.release.release_core import (
     restore,
 )
 from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.kafka.worker_metrics import ReleaseCounters
 from stream_app.kafka.worker_process import EXIT_STALLED, Pulse
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.policy import Decided
 from stream_app.steps.ticks import StepClock
 from stream_app.steps.window import StepWindow
+from stream_app.watching.events import Observer
 from stream_app.wire.messages import Reading, Reason
 from tests.stream_app.engine_support import (
     activation,
@@ -145,6 +151,33 @@ def core(restored: Restored | None = None, grace_seconds: float | None = None) -
     if window := restored.window():
         target.intake.window.load(window)
     return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {}, topics=Topics())
+
+
+def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
+    """Each record of it is progress: a worker that catches up on a starved machine is not ended for it."""
+    seconds, stalled = [0.0], []
+    pulse = Pulse(lambda: seconds[0])
+
+    class Slow(ReleaseCore):
+        def _receive(self, record: InputRecord, result: BatchResult) -> None:
+            seconds[0] += 10.0
+            stalled.append(pulse.stalled_seconds())
+            super()._receive(record, result)
+
+    async def written(records: Iterable[LogRecord]) -> None:
+        list(records)
+
+    async def work() -> None:
+        monitor = TaskMonitor(Observer(), ReleaseCounters(CollectorRegistry()), pulse)
+        inputs, log = InputLogs(deployment, {A: (A, 0), R: (R, 0)}), SimpleNamespace(write=written)
+        task = StreamTask("engine", deployment, inputs, log, monitor, SimpleNamespace())  # type: ignore[arg-type]
+        clock = StepClock(0, 60, None, 100)
+        await task.begin(Slow(engine(), clock, Progress(), {}, topics=Topics()), clock, [])
+        await task._step(records_of_a_day(12, 3), 0.0, False)
+
+    asyncio.run(work())
+    assert len(stalled) > 20
+    assert set(stalled) == {10.0}
 
 
 def latest(records: Iterable[LogRecord]) -> dict[bytes | None, bytes | None]:
