@@ -100,13 +100,13 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
     for topic, timestamp in sorted(times, key=lambda each: each[1]):
         records.append(arrived(topic, timestamp, offsets[topic]))
         offsets[topic] += 1
-    order = ArrivalOrder((A, R), lambda topic: order.next_offsets[topic] >= offsets[topic], 0.0)
+    order = ArrivalOrder((A, R), lambda topic: order.next_offsets[topic] >= offsets[topic])
     waiting = {topic: [each for each in records if each.log == topic] for topic in (A, R)}
     taken: list[InputRecord] = []
     while waiting[A] or waiting[R] or len(order):
         topic = random.choice([each for each in (A, R) if waiting[each]] or [A])  # type: ignore[attr-defined]
         if waiting[topic]:
-            order.add(waiting[topic].pop(0), 0.0)
+            order.add(waiting[topic].pop(0))
         taken += order.take(most, 0.0)
     assert all(one.timestamp <= other.timestamp for one, other in pairwise(taken))
     assert sorted(taken, key=lambda each: (each.log, each.offset)) == sorted(
@@ -115,20 +115,22 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
 
 
 def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ever() -> None:
-    order = ArrivalOrder((A, R), lambda topic: False, 0.0)
-    order.add(arrived(R, 1.0, 0), 0.0)
-    assert order.take(10, SILENCE_SECONDS / 2) == []
-    assert len(order.take(10, SILENCE_SECONDS)) == 1
+    """From when it holds it back: until a worker is a member of its group, every topic is silent."""
+    order = ArrivalOrder((A, R), lambda topic: False)
+    assert order.take(10, 0.0) == []
+    order.add(arrived(R, 1.0, 0))
+    assert order.take(10, 100.0) == order.take(10, 100.0 + SILENCE_SECONDS / 2) == []
+    assert len(order.take(10, 100.0 + SILENCE_SECONDS)) == 1
 
 
 def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
     """So that what waits in memory is bounded, whatever senders put into a record."""
-    order = ArrivalOrder((R,), lambda topic: True, 0.0)
+    order = ArrivalOrder((R,), lambda topic: True)
     batch = b" " * 2**20
     for offset in range(64):
-        order.add(arrived(R, 1.0, offset, batch), 0.0)
+        order.add(arrived(R, 1.0, offset, batch))
     assert not order.is_full
-    order.add(arrived(R, 1.0, 64, batch), 0.0)
+    order.add(arrived(R, 1.0, 64, batch))
     assert order.is_full
     order.take(1, 0.0)
     assert not order.is_full
