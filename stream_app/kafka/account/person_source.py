@@ -141,24 +141,28 @@ class PersonSource:
                 await self._enter(self._changes.setdefault(record.partition, {}), record)
 
     async def _enter(self, people: Changes, record: Any) -> None:
-        """Enter one record; one that is no person becomes a dead letter and changes nothing."""
-        if not record.value:
-            people[pseudonym_in(record)] = None
-            return
-        settings = self._deployment.settings
-        entry = person_kind(self._deployment.digest, settings.draws, in_crowd=settings.has_crowd).read(record)
-        if isinstance(entry, RefusedRecord):
-            await self._refuse(entry)
-            return
-        people[entry.pseudonym] = _in_force(entry, people)._replace(offset=record.offset)
+        """Enter one record; one that is no person becomes a dead letter."""
+        refused = enter_record(people, record, self._deployment)
+        if refused is not None:
+            await self._refuse(refused)
 
 
-def _in_force(entry: PersonEntry, people: Changes) -> PersonEntry:
-    """An entry no later in force than the person's earlier records, which it replaces.
+def enter_record(people: Changes, record: Any, deployment: Deployment) -> RefusedRecord | None:
+    """Enter one record of ``persons``; one that is no person is returned, and changes nothing.
 
-    When a deleted person was first here is not known any more: for them the whole log counts.
+    An entry is in force no later than the person's earlier records, which it replaces. When a deleted person
+    was first here is not known any more: for them the whole log counts.
     """
-    if entry.pseudonym not in people:
+    name = pseudonym_in(record)
+    if not record.value:
+        people[name] = None
+        return None
+    settings = deployment.settings
+    entry = person_kind(deployment.digest, settings.draws, in_crowd=settings.has_crowd).read(record)
+    if isinstance(entry, RefusedRecord):
         return entry
-    earlier = people[entry.pseudonym]
-    return entry.begins_by(0 if earlier is None else earlier.effective_from)
+    if name in people:
+        earlier = people[name]
+        entry = entry.begins_by(0 if earlier is None else earlier.effective_from)
+    people[name] = entry._replace(offset=record.offset)
+    return None

@@ -525,13 +525,8 @@ async def start_producer(connection: Connection, **settings: Any) -> Any:
     """A connected producer of aiokafka."""
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(**connection.aiokafka(await answering_servers(connection)), **settings)
-    try:
-        await producer.start()
-    except BaseException:
-        await producer.stop()
-        raise
-    return producer
+    login = connection.aiokafka(await answering_servers(connection))
+    return await _started(AIOKafkaProducer(**login, **settings))
 
 
 async def start_consumer(connection: Connection) -> Any:
@@ -545,12 +540,16 @@ async def start_consumer(connection: Connection) -> Any:
         auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
         max_partition_fetch_bytes=2**20,  # a larger record comes alone
     )
+    return await _started(consumer)
+
+
+async def _started(client: Any) -> Any:
     try:
-        await consumer.start()
+        await client.start()
     except BaseException:
-        await consumer.stop()
+        await client.stop()
         raise
-    return consumer
+    return client
 
 
 class LogEnds:

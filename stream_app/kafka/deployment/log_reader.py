@@ -141,6 +141,15 @@ async def read_steps(
     connection: Connection, topic: str, first: int, until: int
 ) -> AsyncGenerator[StepDecision, None]:
     """The decisions of the steps ``first..until - 1`` of a log with one record a step, in order."""
+    async with aclosing(_step_records(connection, topic, first, until)) as found:
+        async for _, decision in found:
+            yield decision
+
+
+async def _step_records(
+    connection: Connection, topic: str, first: int, until: int
+) -> AsyncGenerator[tuple[Any, StepDecision], None]:
+    """The same, each after its record."""
     if first >= until:
         return
     async with _assigned(connection, topic, 0) as (consumer, where):
@@ -152,27 +161,7 @@ async def read_steps(
                 continue
             if decision.step >= until:
                 return
-            yield decision
-
-
-async def step_record(connection: Connection, topic: str, step: int) -> Any | None:
-    """The record of one step in a log; None if there is none."""
-    async with _assigned(connection, topic, 0) as (consumer, where):
-        begin, end = await _bounds(consumer, where)
-        consumer.seek(where, await _find(consumer, where, begin, end, step))
-        async for record in _until(consumer, where, end):
-            decision = DECISION.read_or_warn(record)
-            if decision is not None and decision.step >= step:
-                return record if decision.step == step else None
-    return None
-
-
-async def record_at(connection: Connection, topic: str, offset: int) -> Any | None:
-    """The committed record at an offset of a topic with one partition; None if there is none."""
-    async with aclosing(read_partition(connection, topic, 0, offset)) as found:
-        async for record in found:
-            return record if record.offset == offset else None
-    return None
+            yield record, decision
 
 
 @asynccontextmanager
@@ -265,8 +254,10 @@ class LogPlace(Exact):
 async def place_of_step(connection: Connection, decisions: str, step: int) -> LogPlace | None:
     """The place of a step in the log; None if the log has no such step."""
     identity = await _topic_id(connection, decisions)
-    record = await step_record(connection, decisions, step)
-    return None if record is None else LogPlace.of(identity, record)
+    async with aclosing(_step_records(connection, decisions, step, step + 1)) as found:
+        async for record, _ in found:
+            return LogPlace.of(identity, record)
+    return None
 
 
 async def holds_place(connection: Connection, decisions: str, place: LogPlace) -> bool:
@@ -274,8 +265,10 @@ async def holds_place(connection: Connection, decisions: str, place: LogPlace) -
     identity = await _topic_id(connection, decisions)
     if place.topic != identity:
         return False
-    record = await record_at(connection, decisions, place.offset)
-    return record is not None and LogPlace.of(identity, record) == place
+    async with aclosing(read_partition(connection, decisions, 0, place.offset)) as found:
+        async for record in found:
+            return LogPlace.of(identity, record) == place
+    return False
 
 
 async def _topic_id(connection: Connection, topic: str) -> str:

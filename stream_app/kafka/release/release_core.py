@@ -38,7 +38,7 @@ from stream_app.wire import (
 )
 
 SILENCE_SECONDS = 2.0
-"""A log whose end cannot be found out is taken to be empty after this time without a record."""
+"""A log whose end cannot be found out is taken to be empty once others have been held back for so long."""
 
 _MOST_RECORDS = 16_000
 _MOST_BYTES = 64 * 2**20  # several fetches of each log, so that a log is read on while another is held back
@@ -69,7 +69,6 @@ class ArrivalOrder:
         self,
         logs: Sequence[str],
         is_at_end: Callable[[str], bool],
-        now_seconds: float,
         offsets: Mapping[str, int] | None = None,
         priority_logs: Sequence[str] = (),
     ) -> None:
@@ -82,7 +81,7 @@ class ArrivalOrder:
         self._waiting_bytes = 0
         self._is_at_end = is_at_end
         self._next_offset = {log: (offsets or {}).get(log, 0) for log in self._waiting}
-        self._last_record_seconds = dict.fromkeys(logs, now_seconds)
+        self._held_since: dict[str, float] = {}  # since when each silent log holds others back, in seconds
 
     def __len__(self) -> int:
         """How many records wait."""
@@ -102,12 +101,11 @@ class ArrivalOrder:
         """Whether the record at this offset has not been added."""
         return offset >= self._next_offset[log]
 
-    def add(self, record: InputRecord, now_seconds: float) -> None:
+    def add(self, record: InputRecord) -> None:
         """Add a record; those of one log come in the order of their offsets."""
         self._waiting[record.log].append(record)
         self._waiting_bytes += len(record.value)
         self._next_offset[record.log] = max(self._next_offset[record.log], record.offset + 1)
-        self._last_record_seconds[record.log] = now_seconds
 
     def take(self, most: int, now_seconds: float, *, priority_logs_only: bool = False) -> list[InputRecord]:
         """The next records in order, at most ``most``."""
@@ -129,9 +127,10 @@ class ArrivalOrder:
 
     def _may_pass(self, log: str, now_seconds: float) -> bool:
         """Whether a log has a record to compare with, or surely none that is earlier."""
-        if self._waiting[log]:
+        if self._waiting[log] or self._is_at_end(log):
+            self._held_since.pop(log, None)
             return True
-        return now_seconds - self._last_record_seconds[log] >= SILENCE_SECONDS or self._is_at_end(log)
+        return now_seconds - self._held_since.setdefault(log, now_seconds) >= SILENCE_SECONDS
 
 
 @dataclass
@@ -176,7 +175,8 @@ class Core(ABC):
 
     ``offsets`` are the next records of each log by its name. The result of a record depends only on the
     records before it, never on how records were cut into batches. ``partition`` is the one of the topics that
-    it writes values to; ``devices`` are watched, or None.
+    it writes values to; ``devices`` are watched, or None. ``on_progress`` is called for each record and each
+    step that closes, as a batch may take long.
     """
 
     partition = 0
@@ -186,6 +186,7 @@ class Core(ABC):
         self._clock = clock
         self._offsets = dict(offsets)
         self._topics = topics
+        self.on_progress: Callable[[], None] = lambda: None
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -264,6 +265,7 @@ class Core(ABC):
                 self._offsets[record.log] = record.offset + 1
                 self._receive(record, result)
                 self._close_due(result)
+                self.on_progress()
         if has_read_all:
             self._reach(now_seconds, result)
         self._close_due(result)
@@ -442,6 +444,7 @@ class DecidingCore(Core):
             self._spent.charge(closed.schedule)
             result.rejected += closed.rejected
             result.findings += closed.findings
+            self.on_progress()
 
     def _reached(self, topic: str, kind: type[Progress] = Progress, **own: object) -> LogRecord:
         """The record of the position to continue from; ``own`` are fields of this core."""

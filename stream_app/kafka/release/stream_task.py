@@ -236,11 +236,12 @@ class StreamTask:
     async def begin(self, core: Core, clock: StepClock, rejected: list[Rejected]) -> None:
         """Start with a core at its position in the logs; dead letters of lost records are written first."""
         self._core, self._clock = core, clock
+        core.on_progress = self._monitor.pulse.progress
         if clock.has_ticks:
             await self._set_clock(core.next_step)
         priority_logs = self._inputs.priority_logs
         merged = tuple(name for name in self._inputs.logs if name not in priority_logs)
-        self._order = ArrivalOrder(merged, self._is_at_end, time.monotonic(), core.offsets, priority_logs)
+        self._order = ArrivalOrder(merged, self._is_at_end, core.offsets, priority_logs)
         await self.commit(BatchResult(rejected=rejected))
         if core.devices is not None:
             self._monitor.suspects(self._name, core.devices.suspected)
@@ -294,11 +295,10 @@ class StreamTask:
             await self._keep(records)
 
     async def _keep(self, records: Sequence[Any]) -> None:
-        now_seconds = time.monotonic()
         for record in records:
             name = self._names[record.topic, record.partition]
             stamp_seconds, value, key = record.timestamp / 1000.0, record.value or b"", record.key or b""
-            self._order.add(InputRecord(name, stamp_seconds, record.offset, value, key), now_seconds)
+            self._order.add(InputRecord(name, stamp_seconds, record.offset, value, key))
         self._arrived.set()
         while self._order.is_full and not self._is_stopped:
             await asyncio.sleep(_TICK_SECONDS)

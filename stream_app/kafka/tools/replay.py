@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.account.person_source import Changes
+from stream_app.kafka.account.person_source import Changes, enter_record
 from stream_app.kafka.broker.clients import Reader, consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import DECISION, RefusedRecord, person_kind, pseudonym_in
+from stream_app.kafka.deployment.records import DECISION
 from stream_app.steps import JsonlRisks
 
 
@@ -84,13 +84,10 @@ def compare(deployment: Deployment) -> Comparison:
 
 
 def _people(consumer: Reader, deployment: Deployment) -> dict[int, Changes]:
-    """The last record of each person, by partition."""
+    """The people by partition, as a worker that reads all records has them."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
-    kind = person_kind(deployment.digest, deployment.settings.draws)
     for record in records(consumer, deployment.topics.persons):
-        entry = kind.read(record) if record.value else None
-        if not isinstance(entry, RefusedRecord):  # workers refuse it too, and keep the known prior
-            people[record.partition][pseudonym_in(record)] = entry
+        enter_record(people[record.partition], record, deployment)
     return people
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.kafka.support import OnKafka, Process
 
+_LOOK_SECONDS = 0.5
 ONE_REGION: Mapping[str, int] = MappingProxyType({"release": 1, "account": 2})
 
 
@@ -81,7 +82,11 @@ def run_chaos(
     messages_per_second: float = 400.0,
     seconds: float = 900.0,
 ) -> ChaosReport:
-    """Produce all lines while workers die, wait for the last step, compare with the embedded run."""
+    """Produce all lines while workers die, wait for the last step, compare with the embedded run.
+
+    Every second kill comes after a step was decided since the last one: where a start takes longer than the
+    pauses, nobody would ever be killed at work.
+    """
     random = np.random.default_rng(seed)
     report = ChaosReport(steps, len(deployment.population))
     began = time.monotonic()
@@ -92,10 +97,15 @@ def run_chaos(
     )
     producing.start()
     decided = 0
-    for _ in range(kills):
+    for number in range(kills):
         time.sleep(random.uniform(*between_seconds))
         victims.check()
         now = deployment.steps_decided()
+        deadline = time.monotonic() + seconds
+        while number % 2 and decided == now < steps and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+            victims.check()
+            now = deployment.steps_decided()
         report.kills_at_work += now > decided
         decided = now
         victims.kill(random)

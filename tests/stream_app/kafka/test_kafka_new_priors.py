@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +17,15 @@ from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
-from stream_app.kafka.account.person_source import MARK, Changes, PersonSource
+from stream_app.kafka.account.person_source import MARK, Changes, enter_record
+from stream_app.kafka.broker.clients import Reader
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
     PersonEntry,
     first_step_in,
     person_records,
 )
-from stream_app.kafka.tools import person_loading
+from stream_app.kafka.tools import person_loading, replay
 from stream_app.setup.run_folder.people_record import NewPriors
 from stream_app.setup.run_folder.record import Author
 from stream_app.steps.policy import Decided
@@ -154,42 +153,36 @@ def test_in_a_crowd_whoever_has_another_prior_is_revealed_next(tmp_path: Path) -
     assert crowd_sums[3] == 0
 
 
-class Reader(PersonSource):
-    """Of records that are given."""
+def test_the_first_step_of_a_record_is_that_of_those_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a topic that was not compacted; of whoever was deleted nobody knows it, so all of the log counts.
 
-    def __init__(self, given_deployment: Deployment) -> None:
-        super().__init__(given_deployment, None)  # type: ignore[arg-type]
+    A replay reads people as workers do, also where it refuses a record and the known prior stays.
+    """
+    given_deployment, name = deployment(tmp_path), "a" * 32
 
-    def entered(self, records: list[tuple[bytes, bytes | None]]) -> Changes:
-        people: Changes = {}
-        for offset, (key, value) in enumerate(records):
-            asyncio.run(
-                self._enter(
-                    people, SimpleNamespace(topic="persons", partition=0, key=key, value=value, offset=offset)
-                )
-            )
-        return people
+    def record(since: int) -> bytes:
+        ((_, value),) = person_records(stays(0.9), [name], since, given_deployment.digest)
+        return value
 
-
-def test_the_first_step_of_a_record_is_that_of_those_it_replaces(tmp_path: Path) -> None:
-    """In a topic that was not compacted; of whoever was deleted nobody knows it, so all of the log counts."""
-    given_deployment = deployment(tmp_path)
-
-    def record(since: int) -> tuple[bytes, bytes]:
-        ((_, value),) = person_records(stays(0.9), ["a" * 32], since, given_deployment.digest)
-        return b"a" * 32, value
-
-    reader, gone = Reader(given_deployment), (b"a" * 32, None)
-    for records, first in (
+    for values, first in (
         ([record(5)], 5),
         ([record(5), record(20)], 5),
         ([record(20), record(5), record(30)], 5),
-        ([record(5), gone, record(20)], 0),
-        ([gone, record(20), record(30)], 0),
+        ([record(20), b"{}", record(30)], 20),
+        ([record(5), None, record(20)], 0),
+        ([None, record(20), record(30)], 0),
     ):
-        found = reader.entered(records)["a" * 32]
-        assert isinstance(found, PersonEntry)
-        assert found.effective_from == first
+        people: Changes = {}
+        log = [_Record(name.encode(), value, offset=offset) for offset, value in enumerate(values)]
+        refused = [enter_record(people, each, given_deployment) for each in log]
+        assert [each is not None for each in refused] == [value == b"{}" for value in values]
+        monkeypatch.setattr(replay, "records", lambda *_, log=log: log)
+        again = replay._people(Reader(None, lambda _: None), given_deployment)
+        for entry in (people[name], again[0][name]):
+            assert isinstance(entry, PersonEntry)
+            assert (entry.effective_from, entry.offset) == (first, len(values) - 1)
 
 
 class _Record(NamedTuple):

@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.protocol.metadata import MetadataResponse
+from prometheus_client import CollectorRegistry
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
@@ -37,6 +38,7 @@ from stream_app.kafka.broker.clients import (
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topic_checks import access_rules, commands, roles
 from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
     RefusedRecord,
     parse_person,
@@ -47,6 +49,7 @@ from stream_app.kafka.release.release_core import (
     PROGRESS_KEY,
     SILENCE_SECONDS,
     ArrivalOrder,
+    BatchResult,
     InputRecord,
     Progress,
     ReleaseCore,
@@ -54,12 +57,15 @@ from stream_app.kafka.release.release_core import (
     restore,
 )
 from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.kafka.worker_metrics import ReleaseCounters
 from stream_app.kafka.worker_process import EXIT_STALLED, Pulse
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.policy import Decided
 from stream_app.steps.ticks import StepClock
 from stream_app.steps.window import StepWindow
+from stream_app.watching.events import Observer
 from stream_app.wire.messages import Reading, Reason
 from tests.stream_app.engine_support import (
     activation,
@@ -94,13 +100,13 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
     for topic, timestamp in sorted(times, key=lambda each: each[1]):
         records.append(arrived(topic, timestamp, offsets[topic]))
         offsets[topic] += 1
-    order = ArrivalOrder((A, R), lambda topic: order.next_offsets[topic] >= offsets[topic], 0.0)
+    order = ArrivalOrder((A, R), lambda topic: order.next_offsets[topic] >= offsets[topic])
     waiting = {topic: [each for each in records if each.log == topic] for topic in (A, R)}
     taken: list[InputRecord] = []
     while waiting[A] or waiting[R] or len(order):
         topic = random.choice([each for each in (A, R) if waiting[each]] or [A])  # type: ignore[attr-defined]
         if waiting[topic]:
-            order.add(waiting[topic].pop(0), 0.0)
+            order.add(waiting[topic].pop(0))
         taken += order.take(most, 0.0)
     assert all(one.timestamp <= other.timestamp for one, other in pairwise(taken))
     assert sorted(taken, key=lambda each: (each.log, each.offset)) == sorted(
@@ -109,20 +115,22 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
 
 
 def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ever() -> None:
-    order = ArrivalOrder((A, R), lambda topic: False, 0.0)
-    order.add(arrived(R, 1.0, 0), 0.0)
-    assert order.take(10, SILENCE_SECONDS / 2) == []
-    assert len(order.take(10, SILENCE_SECONDS)) == 1
+    """From when it holds it back: until a worker is a member of its group, every topic is silent."""
+    order = ArrivalOrder((A, R), lambda topic: False)
+    assert order.take(10, 0.0) == []
+    order.add(arrived(R, 1.0, 0))
+    assert order.take(10, 100.0) == order.take(10, 100.0 + SILENCE_SECONDS / 2) == []
+    assert len(order.take(10, 100.0 + SILENCE_SECONDS)) == 1
 
 
 def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
     """So that what waits in memory is bounded, whatever senders put into a record."""
-    order = ArrivalOrder((R,), lambda topic: True, 0.0)
+    order = ArrivalOrder((R,), lambda topic: True)
     batch = b" " * 2**20
     for offset in range(64):
-        order.add(arrived(R, 1.0, offset, batch), 0.0)
+        order.add(arrived(R, 1.0, offset, batch))
     assert not order.is_full
-    order.add(arrived(R, 1.0, 64, batch), 0.0)
+    order.add(arrived(R, 1.0, 64, batch))
     assert order.is_full
     order.take(1, 0.0)
     assert not order.is_full
@@ -145,6 +153,33 @@ def core(restored: Restored | None = None, grace_seconds: float | None = None) -
     if window := restored.window():
         target.intake.window.load(window)
     return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {}, topics=Topics())
+
+
+def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
+    """Each record of it is progress: a worker that catches up on a starved machine is not ended for it."""
+    seconds, stalled = [0.0], []
+    pulse = Pulse(lambda: seconds[0])
+
+    class Slow(ReleaseCore):
+        def _receive(self, record: InputRecord, result: BatchResult) -> None:
+            seconds[0] += 10.0
+            stalled.append(pulse.stalled_seconds())
+            super()._receive(record, result)
+
+    async def written(records: Iterable[LogRecord]) -> None:
+        list(records)
+
+    async def work() -> None:
+        monitor = TaskMonitor(Observer(), ReleaseCounters(CollectorRegistry()), pulse)
+        inputs, log = InputLogs(deployment, {A: (A, 0), R: (R, 0)}), SimpleNamespace(write=written)
+        task = StreamTask("engine", deployment, inputs, log, monitor, SimpleNamespace())  # type: ignore[arg-type]
+        clock = StepClock(0, 60, None, 100)
+        await task.begin(Slow(engine(), clock, Progress(), {}, topics=Topics()), clock, [])
+        await task._step(records_of_a_day(12, 3), 0.0, False)
+
+    asyncio.run(work())
+    assert len(stalled) > 20
+    assert set(stalled) == {10.0}
 
 
 def latest(records: Iterable[LogRecord]) -> dict[bytes | None, bytes | None]:

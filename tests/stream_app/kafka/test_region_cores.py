@@ -624,9 +624,9 @@ def test_behind_a_coordinator_that_is_away_inputs_wait_on_the_broker(deployment:
 
 
 def test_records_aside_wait_for_nobody_and_pass_while_others_must_not() -> None:
-    order = ArrivalOrder(("in",), lambda log: True, 0.0, priority_logs=("aside",))
-    order.add(InputRecord("in", 1.0, 0, b"x"), 0.0)
-    order.add(InputRecord("aside", 9.0, 0, b"y"), 0.0)
+    order = ArrivalOrder(("in",), lambda log: True, priority_logs=("aside",))
+    order.add(InputRecord("in", 1.0, 0, b"x"))
+    order.add(InputRecord("aside", 9.0, 0, b"y"))
     assert [each.log for each in order.take(10, 0.0, priority_logs_only=True)] == ["aside"]
     assert [each.log for each in order.take(10, 0.0)] == ["in"]
 
