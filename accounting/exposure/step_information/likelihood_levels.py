@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.step_information.observation import StepObservation, observe
+from accounting.exposure.step_information.observation import StepObservation, observed
 from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism, Raw
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
 from models.priors.chain import ChainView, is_labelled
-from models.releases import SensorRelease, StepSchedule
+from models.releases import SensorRelease
 
 # What a run of steps shows, noise included: each sensor as a channel with a few levels of evidence.
 #
@@ -390,7 +390,7 @@ def _seen(observation: StepObservation) -> SeenSteps:
 
 def seen_release(releases: tuple[SensorRelease, ...], location_count: int) -> SeenSteps:
     """:func:`seen_step` of a step with these releases; the same object when they come again."""
-    return seen_step(observe(StepSchedule(0, releases), location_count))
+    return seen_step(observed(releases, location_count))
 
 
 def seen_exactly(labels: NDArray[np.int32]) -> SeenSteps:

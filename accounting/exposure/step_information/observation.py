@@ -412,11 +412,12 @@ def observe(step: StepSchedule, location_count: int) -> StepObservation:
 
     The same object when its releases come again, so that what follows from them is computed once.
     """
-    return _observed(step.releases, location_count)
+    return observed(step.releases, location_count)
 
 
 @lru_cache(_MOST_KEPT)
-def _observed(releases: tuple[SensorRelease, ...], location_count: int) -> StepObservation:
+def observed(releases: tuple[SensorRelease, ...], location_count: int) -> StepObservation:
+    """The observation of a step with these releases."""
     released = [release for release in releases if release.mechanism.is_released]
     members: dict[int, list[int]] = {}
     for position, release in enumerate(released):
@@ -431,4 +432,4 @@ def _observed(releases: tuple[SensorRelease, ...], location_count: int) -> StepO
 
 def view_of(releases: tuple[SensorRelease, ...], location_count: int) -> StepView:
     """The kernel form of a step with these releases; the same object when they come again."""
-    return _observed(releases, location_count).view
+    return observed(releases, location_count).view
