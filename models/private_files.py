@@ -19,6 +19,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 OPEN_FOLDER = 0o755  # others can list it; only the owner can add or replace files
 _OTHERS = 0o077
+_BUFFER_BYTES = 1 << 20
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     with private_draft(path) as draft:
-        with draft.open("r+b") as file:
+        with draft.open("r+b", buffering=_BUFFER_BYTES) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -723,14 +723,14 @@ class ContinuousAccountant:
         return RiskFigures(ceilings_within(self.settings.within_nats, risk), baseline, risk - baseline)
 
     def _worst_of_groups(self) -> WorstMoments:
-        """A copy of the worst moments of each group; the highest risk holds within the radius."""
-        worst = self._groups.worst.copy()
+        """The worst moments of each group, to be read only; the highest risk holds within the radius."""
+        worst = self._groups.worst
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
     def _decided_by(self, group: NDArray[np.int64]) -> tuple[str, ...]:
         """The bound that gave the risk of each of these groups, as :meth:`decided_by`."""
         figures = self._groups.figures
         chain = np.argmax(figures.risk[:, group], axis=0)
-        code, number = np.unique(figures.decided_by[chain, group], return_inverse=True)
-        names = [deciding_bound(each, self.settings.mistakes) for each in code.tolist()]
-        return tuple([names[each] for each in number.reshape(-1).tolist()])
+        codes = figures.decided_by[chain, group].tolist()
+        names = {code: deciding_bound(code, self.settings.mistakes) for code in set(codes)}
+        return tuple([names[code] for code in codes])

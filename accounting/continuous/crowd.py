@@ -354,7 +354,7 @@ class CrowdAccount:
 
     def worst(self) -> WorstMoments:
         """The worst moments of each person since the first step; the highest risk holds within the radius."""
-        worst = self._worst.copy()
+        worst = WorstMoments._make(each.copy() for each in self._worst)
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
     @property

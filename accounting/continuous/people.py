@@ -65,10 +65,6 @@ class WorstMoments(NamedTuple):
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
 
-    def copy(self) -> WorstMoments:
-        """A copy in new arrays."""
-        return WorstMoments(**{name: array.copy() for name, array in self._asdict().items()})
-
     @property
     def added(self) -> NDArray[np.float64]:
         """The most that releases added for each person at any step so far; 0 before the first."""

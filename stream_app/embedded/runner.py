@@ -251,9 +251,10 @@ class EmbeddedRunner:
         self._time.vouch(self._step_clock.end_of(self._engine.intake.window.watermark))
         self._time.observe(self._clock.now_seconds())
         self._engine.intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
-        due = self._step_clock.due_step(self._time.now_seconds())
-        self._backlog.looked_at(due)
-        self._engine.allow_through(due)
+        if self._step_clock.has_ticks:
+            due = self._step_clock.due_step(self._time.now_seconds())
+            self._backlog.looked_at(due)
+            self._engine.allow_through(due)
 
     def _has_read_backlog(self) -> bool:
         """Whether no earlier message is still waiting, to be skipped, or out of reach."""
@@ -278,8 +279,8 @@ class EmbeddedRunner:
             self._reject(content)
             return
         receipt = self._engine.receive(content, message.origin)
-        for outcome, readings in Counter(receipt.outcomes).items():
-            self._observer.received(outcome, readings)
+        for outcome in dict.fromkeys(receipt.outcomes):
+            self._observer.received(outcome, receipt.outcomes.count(outcome))
         for rejected in receipt.rejected:
             self._reject(rejected)
         if all(rejected.reason in PRIVATE_REASONS for rejected in receipt.rejected):

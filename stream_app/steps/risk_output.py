@@ -150,19 +150,19 @@ def with_worst(
     if not count:
         return summary
     found, worst = accountant.most_exposed(count)
-    people, added = [names[person] for person in found.tolist()], worst.added
+    people, added = [names[person] for person in found.tolist()], worst.added.tolist()
     ranked = nsmallest(count, range(len(people)), key=lambda k: (-added[k], people[k]))
-    named = (
-        WorstMoment(
-            person=people[person],
-            step=int(worst.step[person]),
-            risk=ceiling_within(summary.within_nats, float(worst.risk[person])),
-            baseline=float(worst.baseline[person]),
-            added=float(added[person]),
-        )
-        for person in ranked
-    )
+    step, risk, baseline = worst.step.tolist(), worst.risk.tolist(), worst.baseline.tolist()
+    named = (_moment(people[k], step[k], risk[k], baseline[k], added[k], summary.within_nats) for k in ranked)
     return summary.model_copy(update={"worst": tuple(named)})
+
+
+@lru_cache(256)  # most of those most exposed are the same, at the same moment, from step to step
+def _moment(
+    person: str, step: int, risk: float, baseline: float, added: float, within_nats: float
+) -> WorstMoment:
+    ceiling = ceiling_within(within_nats, risk)
+    return WorstMoment(person=person, step=step, risk=ceiling, baseline=baseline, added=added)
 
 
 class JsonlRisks:

@@ -59,7 +59,8 @@ class SteadyTime:
 
     def observe(self, seconds: float) -> None:
         """Take a reading of the clock."""
-        self._shown = seconds - self._elapsed_seconds()
+        elapsed_seconds = self._elapsed_seconds()
+        self._shown = seconds - elapsed_seconds
         was_ahead, self._is_ahead = self._is_ahead, self._shown > self._most + TOLERANCE_SECONDS
         if not self._is_ahead:
             self._most = max(self._most, self._shown)
@@ -69,7 +70,7 @@ class SteadyTime:
             logger.warning("the clock jumped %.0f s forward; steps close by the elapsed time instead", ahead)
         if was_ahead and not self._is_ahead:
             logger.warning("the clock agrees with the elapsed time again")
-        self._latest_seconds = max(self._latest_seconds, self.now_seconds())
+        self._latest_seconds = max(self._latest_seconds, elapsed_seconds + min(self._shown, self._most))
 
     def vouch(self, seconds: float) -> None:
         """Something other than the clock shows that it is at least this late."""

@@ -159,7 +159,7 @@ class LineReader:
             elif self.is_behind:
                 yield from self._skip_or_hold(line)
             else:
-                yield from self._give(line)
+                yield self._taken(line)
         yield from self._end()
 
     @property
@@ -228,16 +228,16 @@ class LineReader:
         held, self._held = self._held, []
         for number, line in enumerate(held):
             self._held = held[number + 1 :] if number + 1 < len(held) else []
-            yield from self._give(line)
+            yield self._taken(line)
 
-    def _give(self, line: bytes) -> Iterator[Line]:
-        """Take one line and hand it out, without the zero bytes that a power failure may put before it."""
+    def _taken(self, line: bytes) -> Line:
+        """Take one line, to be handed out without the zero bytes that a power failure may put before it."""
         if self.position.line_count == 0:
             self._keep_header(line)
         self.position.take(line, self._head_lines)
         if self._is_fleeting:
             self._marks.take(line)
-        yield Line(self.position.line_count, line.rstrip(b"\r\n").lstrip(b"\0"))
+        return Line(self.position.line_count, line.rstrip(b"\r\n").lstrip(b"\0"))
 
     def _keep_header(self, line: bytes) -> None:
         self.header = line.rstrip(b"\r\n")

@@ -34,6 +34,7 @@ MAX_INDEX = 2**31 - 1
 """The largest index of a location."""
 
 
+@lru_cache(1024)  # the same few levels in every summary
 def _a_share(text: str) -> str:
     """A threshold or a quantile as JSON names it, "0.05"."""
     if not 0.0 <= float(text) <= 1.0:
@@ -342,6 +343,8 @@ class SensorValue(BaseModel):
     @model_validator(mode="after")
     def _has_parameters_of_its_mechanism(self) -> Self:
         """Refuse a parameter that the mechanism does not have."""
+        if not self.__pydantic_extra__:
+            return self
         known = MECHANISMS[self.mechanism].parameter_names if self.mechanism in MECHANISMS else ()
         unknown = sorted(self.__pydantic_extra__.keys() - set(known))
         if unknown:

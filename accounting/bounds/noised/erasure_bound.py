@@ -87,6 +87,7 @@ _MOST_WALKED = 1 << 16  # patterns of hits up to which each set's are walked to 
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
 _MOST_FRONTIER = 4e9  # operations over all kept sets; some seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
+_ROUNDED_UP = 1.0 + 1e-9
 _FEW_SETS = 256  # that are looked at whatever other bounds say
 _FIRST_PART = 16  # of many sets, looked at before it is asked again whether there is anything to gain
 
@@ -124,7 +125,8 @@ def sensor_steps(exposure: Exposure) -> SensorSteps:
                 always[t, own_places] = True
             else:
                 steps.append(t)
-                covers.append(np.isin(np.arange(exposure.place_count), own_places))
+                covers.append(np.zeros(exposure.place_count, dtype=np.bool_))
+                covers[-1][own_places] = True
                 reveal.append(mechanism.reveal_probability())
     stacked = np.array(covers, dtype=np.bool_).reshape(len(covers), exposure.place_count)
     return SensorSteps(np.array(steps, dtype=np.int64), stacked, np.array(reveal, dtype=np.float64), always)
@@ -136,17 +138,27 @@ def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
     Built sensor by sensor: a set among the likeliest has a beginning among the likeliest beginnings, because
     what follows is independent of it.
     """
-    kept = np.zeros((1, 0), dtype=np.bool_)
-    probability = np.ones(1)
+    probability, chosen_of = np.ones(1), []
     for delta in reveal:
-        flags = np.repeat([False, True], len(kept))
-        kept = np.column_stack([np.vstack([kept, kept]), flags])
         probability = np.concatenate([probability * (1.0 - delta), probability * delta])
-        if len(kept) > most:
-            chosen = np.sort(np.argsort(-probability, kind="stable")[:most])
-            kept, probability = kept[chosen], probability[chosen]
-    positive = probability > 0.0
-    return KeptSets(kept[positive], probability[positive])
+        chosen_of.append(_largest(probability, most))
+        probability = probability[chosen_of[-1]]
+    own = np.flatnonzero(probability > 0.0)  # then where each set's beginning was among those before it
+    kept, at = np.empty((own.size, reveal.size), dtype=np.bool_), own
+    for sensor in reversed(range(reveal.size)):
+        at = chosen_of[sensor][at]
+        beginnings = 1 if sensor == 0 else chosen_of[sensor - 1].size
+        kept[:, sensor], at = at >= beginnings, at % beginnings
+    return KeptSets(kept, probability[own])
+
+
+def _largest(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """The positions of the ``most`` largest values, increasing; of equal ones the first."""
+    if values.size <= most:
+        return np.arange(values.size)
+    least = np.partition(values, -most)[-most]
+    above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    return np.sort(np.concatenate([above, equal[: most - above.size]]))
 
 
 def expected_under_erasure(question: Question) -> Erasure | None:
@@ -176,11 +188,17 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     The true optimum of each kept set is used where trajectories can be enumerated for all of them.
     """
     sensors = sensor_steps(question.exposure)
-    count = sensors.reveal.size
-    sets = likeliest_sets(sensors.reveal, question.effort.patterns)
+    count, most = sensors.reveal.size, question.effort.patterns
+    everything = question.once_raw(trajectories)
+    if everything is None and min(2**count, most) > _FEW_SETS:
+        # The sets looked at are together no likelier than so many of the likeliest one.
+        likeliest = float(np.maximum(sensors.reveal, 1.0 - sensors.reveal).prod())
+        at_best = _Stakes(raw_success, raw_nats, guess, max(0.0, 1.0 - _ROUNDED_UP * most * likeliest))
+        if at_best.least(question, np.empty((0, 2)), np.empty(0)) >= _least_of_others(question, raw_success):
+            return None
+    sets = likeliest_sets(sensors.reveal, most)
     are_all = len(sets.probability) == 2**count
     rest = 0.0 if are_all else max(0.0, 1.0 - float(sets.probability.sum()))
-    everything = question.once_raw(trajectories)
     if everything is not None and everything.operations * len(sets.kept) > _MOST_ENUMERATION:
         everything = None
     may_stop = everything is None and len(sets.kept) > _FEW_SETS

@@ -30,12 +30,12 @@ def affordable_completions(size: Size, mistakes: int, wanted: int, sequences: in
     ``l < L`` steps behind it: a search for each number of mistakes below ``l``.
     """
     lengths = [size.hits / size.steps] * (size.steps - 1) + [size.hits / size.steps + 1.0]
-    looked_at, searched = 0.0, 0.0
+    looked_at, searched, searches = 0.0, 0.0, 0
     for length, segments in enumerate(lengths, start=1):
-        for behind in range(1, length):
-            most_wrong = min(mistakes, behind - 1)
-            looked_at += segments * behind
-            searched += segments * most_wrong * (most_wrong + 3) / 2
+        most_wrong = min(mistakes, max(0, length - 2))
+        searches += most_wrong * (most_wrong + 3) // 2
+        looked_at += segments * (length * (length - 1) // 2)
+        searched += segments * searches
     without_search = size.places * looked_at * (size.moves + (mistakes + 1) * size.places)
     left = _MOST_COMPLETION_OPERATIONS / sequences - without_search
     if left < 0.0:

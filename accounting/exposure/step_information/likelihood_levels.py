@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.step_information.observation import StepObservation, observe
+from accounting.exposure.step_information.observation import StepObservation, observed
 from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism, Raw
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
 from models.priors.chain import ChainView, is_labelled
-from models.releases import SensorRelease, StepSchedule
+from models.releases import SensorRelease
 
 # What a run of steps shows, noise included: each sensor as a channel with a few levels of evidence.
 #
@@ -259,7 +259,6 @@ _OFFSETS = {WHOLE: (0.0,), WIDE: (-2.5, 2.5), TWO: (-1.0, 1.0), THREE: (-1.5, 0.
 """Levels of each way: logarithms of the likelihood ratio, in units of its spread."""
 
 _ROUNDING = 1e-12  # sums of thousands of probabilities, each rounded
-_MOST_STEPS_KEPT = 256  # a week of hours, each with sensors of its own, and more
 
 
 @lru_cache(1024)
@@ -369,10 +368,17 @@ def _levels(
 
 
 def seen_step(observation: StepObservation) -> SeenSteps:
-    """One row, a channel for each mechanism.
+    """One row, a channel for each mechanism; kept with the observation.
 
     Where sensors overlap, so that one count says something of another, all count as exact.
     """
+    kept: dict[str, SeenSteps] = vars(observation)
+    if "seen" not in kept:
+        kept["seen"] = _seen(observation)
+    return kept["seen"]
+
+
+def _seen(observation: StepObservation) -> SeenSteps:
     sees_separately = observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
     kinds: dict[Mechanism, int] = {}
     kind = [kinds.setdefault(each, len(kinds)) for each in observation.mechanisms]
@@ -382,10 +388,9 @@ def seen_step(observation: StepObservation) -> SeenSteps:
     return SeenSteps(observation.labels[np.newaxis], channel[np.newaxis], _joined(tables))
 
 
-@lru_cache(_MOST_STEPS_KEPT)
 def seen_release(releases: tuple[SensorRelease, ...], location_count: int) -> SeenSteps:
     """:func:`seen_step` of a step with these releases; the same object when they come again."""
-    return seen_step(observe(StepSchedule(0, releases), location_count))
+    return seen_step(observed(releases, location_count))
 
 
 def seen_exactly(labels: NDArray[np.int32]) -> SeenSteps:
@@ -481,7 +486,7 @@ def _as_wide(tables: LevelTables, outputs: int, few: int) -> LevelTables:
 
 def _columns(array: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     """The first so many of the last axis, zeros where there are fewer."""
-    missing = max(0, count - array.shape[-1])
-    if missing == 0:
-        return array[..., :count]
-    return np.pad(array, [*((0, 0) for _ in array.shape[1:]), (0, missing)])[..., :count]
+    found = np.zeros((*array.shape[:-1], count))
+    kept = min(count, array.shape[-1])
+    found[..., :kept] = array[..., :kept]
+    return found

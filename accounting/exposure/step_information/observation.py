@@ -314,7 +314,7 @@ def person_noised_terms(places: NDArray[np.int32], now: NDArray[np.float64], ste
     return noised_terms(scratch, count, step)
 
 
-_MOST_VIEWS = 256  # a week of hours, each with sensors of its own, and more
+_MOST_KEPT = 256  # a week of hours, each with sensors of its own, and more
 
 
 @dataclass(frozen=True)
@@ -408,8 +408,17 @@ def nothing_seen(location_count: int) -> StepView:
 
 
 def observe(step: StepSchedule, location_count: int) -> StepObservation:
-    """The observation of one step in a deployment with ``location_count`` locations."""
-    released = [release for release in step.releases if release.mechanism.is_released]
+    """The observation of one step in a deployment with ``location_count`` locations.
+
+    The same object when its releases come again, so that what follows from them is computed once.
+    """
+    return observed(step.releases, location_count)
+
+
+@lru_cache(_MOST_KEPT)
+def observed(releases: tuple[SensorRelease, ...], location_count: int) -> StepObservation:
+    """The observation of a step with these releases."""
+    released = [release for release in releases if release.mechanism.is_released]
     members: dict[int, list[int]] = {}
     for position, release in enumerate(released):
         for location in release.sensor.locations:
@@ -421,7 +430,6 @@ def observe(step: StepSchedule, location_count: int) -> StepObservation:
     return StepObservation(labels, tuple(outcomes), tuple(release.accounted for release in released))
 
 
-@lru_cache(_MOST_VIEWS)
 def view_of(releases: tuple[SensorRelease, ...], location_count: int) -> StepView:
     """The kernel form of a step with these releases; the same object when they come again."""
-    return observe(StepSchedule(0, releases), location_count).view
+    return observed(releases, location_count).view

@@ -25,6 +25,7 @@ ABSENT = NOT_COUNTED - 1
 _ROWS = 2_000  # looked at, evenly over the file
 _MANY = 300  # channels, of which all are compared with all
 _MOST_PARTS = 40  # of one total
+_NO_COUNT_IS_MORE = np.iinfo(np.int64).max
 _LEAST_ROWS = 3  # with people in two parts: fewer may be equal by chance
 _STATUS = re.compile(r"^(?P<base>.+?)[-_ ](?:status|quality|flag)$", re.IGNORECASE)
 _TOTAL_WORDS = re.compile(
@@ -56,6 +57,7 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
 
     ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
     """
+    columns = np.ascontiguousarray(table.T)
     doubtful = [number for number, name in enumerate(names) if not is_named(name, answers.keep)]
     if answers.by_place:  # without a header the first row stands for names, and a number in it is a count
         names = [f"column {k + 1}" if _NUMBER.fullmatch(name) else name for k, name in enumerate(names)]
@@ -65,14 +67,14 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
             "each column must count people", f"{some_of(states)}, which say how others are", _IGNORE
         )
     if not answers.are_totals:
-        running = [names[each] for each in doubtful if never_falls(table[:, each])]
+        running = [names[each] for each in doubtful if never_falls(columns[each])]
         if running:
             raise InputError(
                 "counts must be of people in an interval",
                 f"those of {some_of(running)}, which never fall: they look like totals since a counter began",
                 _TOTAL,
             )
-        found = [(total, parts) for total, parts in totals(table, names) if total in doubtful]
+        found = [(total, parts) for total, parts in totals(columns, names) if total in doubtful]
         if found:
             raise InputError(
                 "each person must be counted in one place",
@@ -83,14 +85,14 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
                 + (f"; and {len(found) - _NAMED} more such sums" if len(found) > _NAMED else ""),
                 _IGNORE,
             )
-    silent = [names[each] for each in doubtful if _is_silent(table[:, each])]
+    silent = [names[each] for each in doubtful if _is_silent(columns[each])]
     if silent:
         raise InputError(
             "each channel must have counted somebody",
             f"nothing but zeros of {some_of(silent)}, in {_DAY} intervals or more",
             _IGNORE,
         )
-    constant = [names[each] for each in doubtful if _is_constant(table[:, each])]
+    constant = [names[each] for each in doubtful if _is_constant(columns[each])]
     if constant and not answers.are_totals:  # of totals it says that nobody came
         raise InputError(
             "counts must be of people in each interval",
@@ -133,59 +135,73 @@ def never_falls(counts: NDArray[np.int64]) -> bool:
     return bool((steps >= 0).all() and most > 0 and (is_far_above or counted.size >= _DAY))
 
 
-def totals(table: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
+def totals(columns: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
     """Channels that are the sum of others wherever all of them counted: the total, and its parts.
 
-    Parts are looked for among channels of the same name, and among all that never count more. Of many
-    channels only the busiest can be totals of others whose names do not tell.
+    ``columns`` (channels, intervals) are below 0 where nobody counted. Parts are looked for among channels of
+    the same name, and among all that never count more. Of many channels only the busiest can be totals of
+    others whose names do not tell.
     """
     are_many = len(names) > _MANY
-    picked = np.linspace(0, len(table) - 1, min(len(table), _ROWS // 8 if are_many else _ROWS))
-    values = table[np.unique(picked.astype(np.int64))]
+    intervals = columns.shape[1]
+    picked = np.linspace(0, intervals - 1, min(intervals, _ROWS // 8 if are_many else _ROWS))
+    values = columns[:, np.unique(picked.astype(np.int64))]
+    thinned = [np.ascontiguousarray(values[:, ::every]) for every in (32, 4, 1)]
     counted = values >= 0
-    busy = np.argsort(-np.where(counted, values, 0).sum(axis=0), kind="stable")[:_MANY].tolist()
+    lower = [name.lower() for name in names]
+    busy = np.argsort(-np.where(counted, values, 0).sum(axis=1), kind="stable")[:_MANY].tolist()
     for total in sorted(busy):
-        for parts in (_named_parts(total, names), _least_squares_parts(total, values, counted)):
+        for parts in (_named_parts(total, lower), _least_squares_parts(total, thinned, counted)):
             if len(parts) > 1 and _is_sum(total, parts, values, counted):
                 yield total, parts
                 break
 
 
 def _named_parts(total: int, names: Sequence[str]) -> list[int]:
-    """The channels whose names begin with that of the total, without words that say that it is one."""
-    base = " ".join(_TOTAL_WORDS.sub(" ", names[total]).split()).lower()
+    """The channels whose names begin with that of the total, without words that say that it is one.
+
+    ``names`` are in lower case.
+    """
+    base = " ".join(_TOTAL_WORDS.sub(" ", names[total]).split())
     if not base:
         return [each for each in range(len(names)) if each != total]
     own = re.compile(rf"^{re.escape(base)}(?!\w)|[(\[]{re.escape(base)}(?!\w)", re.IGNORECASE)
-    return [each for each, name in enumerate(names) if each != total and own.search(name.lower())]
+    return [each for each, name in enumerate(names) if each != total and own.search(name)]
 
 
-def _least_squares_parts(total: int, values: NDArray[np.int64], counted: NDArray[np.bool_]) -> list[int]:
-    """The channels that weigh one in the sum nearest to the total, of those that never count more than it."""
-    chosen = np.delete(np.arange(counted.shape[1]), total)
-    for every in (32, 1):  # a few rows rule most channels out
-        picked, whole = values[::every, chosen], values[::every, [total]]
-        is_more = (picked > whole) & (picked >= 0) & (whole >= 0)
-        chosen = chosen[~is_more.any(axis=0)]
-    both = counted[:, chosen] & counted[:, [total]]
-    often = 2 * both.sum(axis=0) >= counted[:, total].sum()
-    is_part = often & (np.where(both, values[:, chosen], 0).sum(axis=0) > 0)
-    chosen, both = chosen[is_part], both[:, is_part]
+def _least_squares_parts(
+    total: int, thinned: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_]
+) -> list[int]:
+    """The channels that weigh one in the sum nearest to the total, of those that never count more than it.
+
+    ``thinned`` are the counts of few intervals, which rule most channels out, of more, and of all.
+    """
+    values = thinned[-1]
+    chosen = np.delete(np.arange(len(values)), total)
+    for some in thinned:
+        most = np.where(some[total] >= 0, some[total], _NO_COUNT_IS_MORE)
+        chosen = chosen[~(some[chosen] > most).any(axis=1)]
+    if chosen.size < 2:
+        return []
+    both = counted[chosen] & counted[total]
+    often = 2 * both.sum(axis=1) >= counted[total].sum()
+    is_part = often & ((values[chosen] * both).sum(axis=1) > 0)
+    chosen, both = chosen[is_part], both[is_part]
     if not 2 <= chosen.size <= _MOST_PARTS:
         return []
-    rows = both.all(axis=1)
+    rows = both.all(axis=0)
     if rows.sum() < _LEAST_ROWS:
         return []
-    weights, _ = nnls(values[rows][:, chosen].astype(np.float64), values[rows, total].astype(np.float64))
+    weights, _ = nnls(values[chosen][:, rows].T.astype(np.float64), values[total, rows].astype(np.float64))
     return [int(each) for each in chosen[np.abs(weights - 1.0) < 1e-6]]
 
 
 def _is_sum(total: int, parts: list[int], values: NDArray[np.int64], counted: NDArray[np.bool_]) -> bool:
     """Whether the total is the sum of these parts in every row where all counted, and enough rows show it."""
-    rows = counted[:, [total, *parts]].all(axis=1)
-    found = values[rows][:, parts]
-    shown = int(((found > 0).sum(axis=1) > 1).sum())
-    return shown >= _LEAST_ROWS - 1 and bool((found.sum(axis=1) == values[rows, total]).all())
+    rows = counted[[total, *parts]].all(axis=0)
+    found = values[parts][:, rows]
+    shown = int(((found > 0).sum(axis=0) > 1).sum())
+    return shown >= _LEAST_ROWS - 1 and bool((found.sum(axis=0) == values[total, rows]).all())
 
 
 def differences(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -202,9 +218,8 @@ def differences(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 def remarks_of(table: NDArray[np.int64], names: Sequence[str], step_seconds: int) -> Iterator[str]:
     """What may be a broken device, in a sentence each: the same count for most of a day and more."""
     least = max(_LONG_STEPS, -(-_LONG_SECONDS // step_seconds))
-    for column, name in enumerate(names):
-        counts = table[:, column]
-        counts = counts[counts >= 0]
+    for name, column in zip(names, np.ascontiguousarray(table.T), strict=True):
+        counts = column[column >= 0]
         if counts.size < 2 * least or not counts.any():
             continue
         starts = np.flatnonzero(np.concatenate([[True], counts[1:] != counts[:-1]]))

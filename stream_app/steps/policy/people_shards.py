@@ -58,11 +58,7 @@ def murmur2(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
     """How the work of a step is split: into so many shares that each is of one partition."""
     count = partitions * -(-LEAST_SHARES // partitions)
-    return PeopleShares(
-        count,
-        partitions_of(pseudonyms, count),
-        np.fromiter(map(_rank, pseudonyms), np.int64, len(pseudonyms)),
-    )
+    return PeopleShares(count, partitions_of(pseudonyms, count), _ranks(pseudonyms))
 
 
 def new_shadow(settings: Settings, accountant: ContinuousAccountant) -> Shadow | None:
@@ -73,6 +69,9 @@ def new_shadow(settings: Settings, accountant: ContinuousAccountant) -> Shadow |
     return Shadow(accountant, drawn, settings.confidence)
 
 
-def _rank(pseudonym: str) -> int:
-    """A place in an order that does not depend on where or when a person was read."""
-    return int.from_bytes(blake2b(pseudonym.encode(), digest_size=7).digest(), "big")
+def _ranks(pseudonyms: Sequence[str]) -> NDArray[np.int64]:
+    """Places in an order that does not depend on where or when a person was read."""
+    digests = b"".join([blake2b(each.encode(), digest_size=7).digest() for each in pseudonyms])
+    whole = np.zeros((len(pseudonyms), 8), dtype=np.uint8)
+    whole[:, 1:] = np.frombuffer(digests, np.uint8).reshape(-1, 7)
+    return whole.view(">i8")[:, 0].astype(np.int64)
