@@ -24,7 +24,7 @@ odds of 4 to 1 or more come 6 times in 100.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import exp as exp_of
 
 import numpy as np
@@ -37,7 +37,6 @@ from models.numerics.jit import jit
 MOST_BITS = 192
 """Bits of chance 1/4 or 3/4 of which a table is made; more hide at least as well as these."""
 
-_ODDS = exp(np.append(0.0, 0.02 * 1.3 ** np.arange(27)))
 _ROUNDING = 1e-12  # of sums of products, each rounded
 
 
@@ -89,9 +88,14 @@ def _mean_over_numbers(mean: float, worth: NDArray[np.float64]) -> NDArray[np.fl
     return found + max(0.0, left) * worth[-1]
 
 
+@cache
+def _odds() -> NDArray[np.float64]:
+    return np.asarray(exp(np.append(0.0, 0.02 * 1.3 ** np.arange(27))))
+
+
 @lru_cache(64)
 def _worth_among(noise: bytes) -> NDArray[np.float64]:
-    return worth_of_bits(np.frombuffer(noise), _ODDS, MOST_BITS)
+    return worth_of_bits(np.frombuffer(noise), _odds(), MOST_BITS)
 
 
 Outputs = tuple[NDArray[np.float64], NDArray[np.float64], float]
@@ -108,8 +112,8 @@ def outputs_among(variance: float, noise: NoiseLaw | None, mode: float) -> Outpu
         added, left_out = noise.probabilities, 2.0 * noise.truncated_mass
     mean = min(4.0 * variance, float(MOST_BITS))
     at_odds = np.minimum(mode, _mean_over_numbers(mean, _worth_among(added.tobytes())) + _ROUNDING)
-    inverse = 1.0 / _ODDS[:0:-1]
-    odds = np.concatenate(([0.0], inverse, _ODDS))
+    inverse = 1.0 / _odds()[:0:-1]
+    odds = np.concatenate(([0.0], inverse, _odds()))
     worth = np.concatenate(([1.0], 1.0 - inverse + inverse * at_odds[:0:-1], at_odds))  # of a reflected sum
     kept = _convex(odds, worth)
     odds, slope = odds[kept], np.diff(worth[kept]) / np.diff(odds[kept])
