@@ -321,7 +321,7 @@ def _is_clear(raw: RawHorizon, seen: SeenSteps) -> bool:
                 if seen.tables.present[channel, WHOLE, 0] == 0.0:
                     return False
                 either_way += raw.marginal[t, x] * (1.0 - raw.marginal[t, x]) > _EITHER_WAY
-    return is_any and either_way <= _MANY_UNCERTAIN
+    return is_any and either_way <= _MANY_UNCERTAIN and places.size <= _MOST_NOISED_PLACES
 
 
 KEPT = 5
@@ -346,9 +346,8 @@ def refine(
     ``kept`` (N, KEPT) has what was found before in an equal window that falls in the same slot, not a number
     where nothing was; it is filled in. Without rows nothing is kept, nor for whom more than the window
     matters. A first look is through the noise alone where that is clear enough (:func:`_is_clear`), and for
-    others as if all counts were exact. ``products`` (n,) are
-    filled in: what the bound through noise took of each, laws of the history included, kept or not; -1 if it
-    was not wanted.
+    others as if all counts were exact. ``products`` (n,) are filled in: what the bound through noise took of
+    each, laws of the history included, kept or not; -1 if it was not wanted, or is too large in a first look.
     """
     state, horizon = accounts.state, accounts.horizon
     first, fresh = step_number - horizon.steps + 1, np.empty(KEPT)
@@ -378,7 +377,7 @@ def refine(
                 noised = noised_success(raw, seen, horizon, past, known)
                 found[2], found[3] = noised.value, known
                 found[4] = noised.products + past.operations / _PER_LOOK
-            products[k] = found[4]
+            products[k] = -1.0 if is_first_look and found[2] >= 1.0 else found[4]
             if found[2] < lowest:
                 lowest, by = found[2], BY_SANDWICH
         if lowest < state.risk[person]:
