@@ -15,7 +15,7 @@ from accounting.exposure.step_information import followed_by, nothing_seen_for, 
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Mechanism, Raw
 from models.numerics.threads import numba
-from models.priors import Population
+from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.decisions import deciding
 from tests.accounting.exposures import RAW, gaussian
@@ -130,6 +130,25 @@ def test_who_is_not_reached_keeps_the_fast_bound_and_where_most_may_be_gained_go
         own = due[share[due] == k]
         if missed[own].any() and reached[own].any():
             assert gain[own][missed[own]].max() <= gain[own][reached[own]].min()
+
+
+@pytest.mark.parametrize("places", [60, 101])
+def test_whom_a_look_through_noise_tells_nothing_is_looked_at_as_if_counts_were_exact(places):
+    """With so many places and moves the tree is too large for a first look, or has no laws to begin with."""
+    rng = np.random.default_rng(5)
+    matrix = rng.dirichlet(np.full(places, 0.3), size=(1, places))
+    person = MovementPrior.from_dense("p0", matrix, places=np.arange(places))
+    population = Population.pack([person], [str(k) for k in range(places)])
+    noised = StepSchedule(0, (SensorRelease(Sensor("s", (0,)), gaussian(1.0)),))
+    found = []
+    for work in (0, 20_000_000):  # not enough for all vectors
+        settings = replace(HORIZON, operations=work, sharpen_above=0.0)
+        accountant = ContinuousAccountant(population, settings)
+        accountant.apply_all(replace(noised, step=t) for t in range(STEPS))
+        found.append(accountant)
+    fast, first = found
+    assert first.summary().not_reached == 0
+    assert first.risk()[0] < fast.risk()[0] * (1 - 1e-9)
 
 
 def test_between_few_vectors_and_many_the_bound_falls():
