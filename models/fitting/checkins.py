@@ -192,7 +192,7 @@ def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Che
 def _csv_rows(path: Path) -> Iterator[_Batch]:
     """The rows of a CSV file, numbered by their lines."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as source:
-        reader = csv.reader(source)
+        reader = csv.reader(source, strict=True)
         records = _records(path, reader)
         header = [name.strip() for name in next(records, [])]
         at = _positions(path, header)

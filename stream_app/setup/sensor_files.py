@@ -181,7 +181,7 @@ def _check_most_sensors(where: str, for_all: Mapping[str, object], registry: Sen
 
 def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
     """The sensors of a CSV file in the form of the JSON one."""
-    reader = csv.DictReader(_read(path).splitlines())
+    reader = csv.DictReader(_read(path).splitlines(), strict=True)
     try:
         rows = list(reader)
     except csv.Error as error:

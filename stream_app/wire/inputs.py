@@ -433,7 +433,7 @@ def _data_lines(path: Path) -> list[tuple[int, tuple[str, str]]]:
     """Line number, step and sensor of each row."""
     try:
         with path.open(newline="", encoding="utf-8") as content:
-            rows = list(csv.reader(content))
+            rows = list(csv.reader(content, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ScheduleError(f"activations {path} must be a readable CSV", error, "check the file") from error
     header = [name.strip() for name in rows[0]] if rows else []

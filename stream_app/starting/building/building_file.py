@@ -256,7 +256,7 @@ def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a table; an empty cell is as if its column were not there."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            for row in csv.DictReader(file):
+            for row in csv.DictReader(file, strict=True):
                 yield {str(key): value for key, value in row.items() if value}
     except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"{path} must be a table (CSV, UTF-8)", error, "check path and content") from None

@@ -31,7 +31,7 @@ _HEAD_BYTES, _TAIL_BYTES = 65_536, 4_096
 _HEAD_ROWS = 200
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
-UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError)
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error)
 """What reading a file that is no table raises."""
 _SEPARATORS = ",;\t|"
 _FALLBACK = "windows-1252"
@@ -89,6 +89,8 @@ class OpenedTable:
                 yield from self.rows.select(list(names)).to_batches()
                 progress(self.path.stat().st_size)
                 return
+            if self.separator is not None:
+                self._check_quotes()
             with self.path.open("rb") as file:
                 reader = self._reader(file, list(names))
                 read_bytes = 0
@@ -127,23 +129,42 @@ class OpenedTable:
 
     def _fault(self, error: Exception) -> InputError:
         """What to say of a file that cannot be read on: which line has other cells, or what it is not."""
-        if "Expected" not in str(error) or self.separator is None:
+        if self.separator is None or not ("Expected" in str(error) or isinstance(error, csv.Error)):
             return no_table(self.path, error)
+        line = 0
+        try:
+            for line, cells in self._records():
+                if line >= self.first_line and cells and len(cells) != len(self._cells):
+                    return InputError(
+                        f"each line of {self.path} must have the {len(self._cells)} cells of its header",
+                        f"line {line} with {len(cells)}",
+                        "correct that line; lines at the end that are no counts are told by footer = 1 in "
+                        "[connect.files]",
+                    )
+        except csv.Error:
+            return InputError(
+                f"each quoted cell of {self.path} must end with a quote",
+                f"one that does not, from line {line + 1} on",
+                "close the quote there, or delete it",
+            )
+        return no_table(self.path, error)
+
+    def _check_quotes(self) -> None:
+        """``csv.Error`` where a quote stays open: the reader would take all lines below it for one cell."""
+        with pa.input_stream(str(self.path), compression="detect") as content:
+            quotes = sum(block.count(b'"') for block in iter(lambda: content.read(_BLOCK_BYTES), b""))
+        if quotes % 2:
+            for _ in self._records():
+                pass
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """The lines on which the records of a CSV end, and their cells."""
         with pa.input_stream(str(self.path), compression="detect") as content:
             text = io.TextIOWrapper(
                 io.BytesIO(content.read()), encoding=self.encoding, errors="replace", newline=""
             )
-            reader = csv.reader(text, delimiter=self.separator)
-            for cells in reader:
-                is_row = reader.line_num >= self.first_line and bool(cells)
-                if is_row and len(cells) != len(self._cells):
-                    return InputError(
-                        f"each line of {self.path} must have the {len(self._cells)} cells of its header",
-                        f"line {reader.line_num} with {len(cells)}",
-                        "correct that line; lines at the end that are no counts are told by footer = 1 in "
-                        "[connect.files]",
-                    )
-        return no_table(self.path, error)
+        reader = csv.reader(text, delimiter=self.separator or ",", strict=True)
+        yield from ((reader.line_num, cells) for cells in reader)
 
 
 def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
@@ -389,7 +410,7 @@ def _opened_week(path: Path, layout: Layout, week: date) -> OpenedTable:
             read = content.read()
         text = read.decode(layout.encoding or _encoding(read))
         separator = layout.separator or _separator(text)
-        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     found: list[tuple[str, ...]] = []
     sensor, dates, channels = "", list[str](), list[str]()
     for cells in lines[: len(lines) - layout.footer]:

@@ -120,6 +120,7 @@ def test_an_index_means_the_sensor_that_counts_only_there() -> None:
         ("step,sensor\nx,s1\n", "line 2: the step must be an integer"),
         ("step,sensor\n0,s1\n0,s1\n", "line 3: step 0 must name each sensor once"),
         ("step,sensor\n0,s99\n", "line 2"),
+        ('step,sensor\n0,"s1\n1,s1\n', "must be a readable CSV"),
     ],
 )
 def test_a_wrong_activation_file_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:

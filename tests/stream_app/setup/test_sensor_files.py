@@ -94,6 +94,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SensorError, match="columns name and locations, got 3 others") as caught:
         load_registry(tmp_path / "bad.csv", LOCATIONS)
     assert "4711" not in str(caught.value)
+    (tmp_path / "open.csv").write_text('name,locations\n"s1,0\ns2,1\n')
+    with pytest.raises(SensorError, match="must be a readable CSV"):
+        load_registry(tmp_path / "open.csv", LOCATIONS)
 
 
 @pytest.mark.parametrize("location", ["7" * 5000, "x" * 200_000], ids=["long number", "long name"])

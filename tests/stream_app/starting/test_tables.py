@@ -22,6 +22,7 @@ from stream_app.starting.connect.guess import guessed, proposal, read_counts
 from stream_app.starting.counts import CountTable
 from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.starting.counts.doubts import NOT_COUNTED
+from stream_app.starting.counts.tables import read_table
 from tests.shared_files import shared
 from tests.stream_app.command_line import invoked
 
@@ -607,3 +608,26 @@ def test_dublins_week_holds_what_another_reader_finds(name: str) -> None:
 def test_real_files_with_a_quirk_raise_its_question(name: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read_counts(shared(f"data/counters/{name}"), timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize("torn", ["first", "last"])
+@pytest.mark.parametrize("lines", [3, 40_000])
+def test_a_quote_that_stays_open_swallows_no_line(tmp_path, torn, lines):
+    """Whatever limit other code of the process has set for the csv module's cells."""
+    rows = ["7,1,2"] * lines
+    rows[lines // 2] = '7,"1,2' if torn == "first" else '7,1,"2'
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(["time,north,south", *rows]))
+    for limit in (1 << 17, 1 << 30):
+        before = csv.field_size_limit(limit)
+        try:
+            with pytest.raises(InputError, match=rf"end with a quote.* from line {lines // 2 + 2} on"):
+                read_table(path)
+        finally:
+            csv.field_size_limit(before)
+
+
+def test_a_quote_within_a_cell_is_a_character(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text('time,gate 5" wide\n7,1\n')
+    assert read_table(path).to_pylist() == [{"time": "7", 'gate 5" wide': "1"}]
