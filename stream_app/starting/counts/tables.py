@@ -152,8 +152,9 @@ class OpenedTable:
     def _check_quotes(self) -> None:
         """``csv.Error`` where a quote stays open: the reader would take all lines below it for one cell."""
         with pa.input_stream(str(self.path), compression="detect") as content:
-            quotes = sum(block.count(b'"') for block in iter(lambda: content.read(_BLOCK_BYTES), b""))
-        if quotes % 2:
+            blocks = iter(lambda: content.read(_HEAD_BYTES), b"")
+            marks = sum(np.count_nonzero(np.frombuffer(block, np.uint8) == ord('"')) for block in blocks)
+        if marks % 2:
             for _ in self._records():
                 pass
 
