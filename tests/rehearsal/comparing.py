@@ -114,6 +114,7 @@ def _embedded(engine: Engine, composition: Composition, steps: int) -> Published
     for variable, key in (("NOISE", "noise"), ("PSEUDONYM", "pseudonym")):
         mounts += ["--volume", f"{tree / 'deploy/secrets' / f'{key}.key'}:/run/secrets/{key}_key:ro"]
         mounts += ["--env", f"TALLYGUARD_{variable}_KEY=/run/secrets/{key}_key"]
+    mounts += ["--env", "TALLYGUARD_KEY_RECORD=/city/keys"]  # what is beside the key is another user's
     scratch = ["--tmpfs", "/tmp", "--volume", "kernels-of-the-comparison:/var/cache/tallyguard"]
     started = ["run", "--rm", *CONFINED, *scratch, *mounts]
     engine.run(*started, "--entrypoint", "python", image, "-c", _CITY, people, str(steps))

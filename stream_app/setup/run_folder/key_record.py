@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
 from models.noise import CorrelatedNoise
-from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError, RunChangedError
+from stream_app.exceptions import DiskFullError, KeyUsedError, OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.keys import key_file, key_folder, noise_key_file
 from stream_app.setup.run_folder.durable import (
     SECRET_FOLDER_MODE,
@@ -201,9 +201,14 @@ class KeyRecord:
 
     def _open(self) -> None:
         """Lock the file, and read the last place that was written whole."""
-        make_folder(self.path.parent, SECRET_FOLDER_MODE)
         try:
+            make_folder(self.path.parent, SECRET_FOLDER_MODE)
             self._descriptor = lock_file(self.path)
+        except DiskFullError:
+            raise
+        except OutputError as error:  # a container mounts its key read-only
+            elsewhere = "set key_record to a folder of its own that outlives the process, or "
+            raise OutputError(error.must, error.got, elsewhere + error.remedy) from error
         except BlockingIOError:
             raise OutputLockedError(
                 "a noise key must be used by one run of a deployment at a time",

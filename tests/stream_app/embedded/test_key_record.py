@@ -265,6 +265,12 @@ def test_beside_a_key_that_cannot_be_written_a_log_on_kafka_goes_on(
     assert "set key_record" in caplog.text
 
 
+def test_beside_a_key_that_cannot_be_written_a_run_says_where_else_its_note_may_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="set key_record to a folder of its own"):
+        KeyRecord(tmp_path / "file" / "note").compare(tmp_path / "out")
+
+
 def test_a_key_in_no_file_is_noted_beside_the_output_or_where_the_settings_say(tmp_path: Path) -> None:
     run_on(tmp_path / "out", [day(4)])
     assert len(list((tmp_path / "out-keys").glob("*.published"))) == 1
