@@ -11,7 +11,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky, lstsq
 
 from models.arguments import checked
 from models.exceptions import GaussianProcessError
@@ -67,6 +66,8 @@ def condition_on(covariance: Floats, secret: Sequence[int]) -> Conditional:
     solution of least norm is taken, which is the conditional mean there. :class:`GaussianProcessError` for a
     matrix that is not a covariance, or positions that are repeated or outside it.
     """
+    from scipy.linalg import lstsq
+
     matrix = checked_covariance(covariance, "prior covariance")
     positions = checked_positions(secret, len(matrix))
     rest = np.setdiff1d(np.arange(len(matrix)), positions)
@@ -407,11 +408,13 @@ def fit_kernel(kernel: Kernel, times: Floats, values: Floats, free: Sequence[str
 
 def log_likelihood_nats(covariance: Floats, values: Floats) -> float:
     """Log density (nats) of series [series, n] of mean zero; -inf where the matrix is no covariance."""
+    from scipy.linalg import cho_solve, cholesky  # takes long to import, and runs need none of it
+
     points = len(covariance)
     nugget = _RELATIVE_NUGGET * float(np.trace(covariance)) / points
     try:
         factor = cholesky(covariance + nugget * np.eye(points), lower=True)
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         return -math.inf
     misfit = float(np.sum(values.T * cho_solve((factor, True), values.T)))
     log_determinant = 2.0 * float(np.sum(log(np.diag(factor))))

@@ -14,7 +14,6 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, block_diag, cho_solve, cholesky
 
 from accounting.exceptions import InferentialPrivacyError, LedgerError
 from accounting.ledgers.release_log import ReleaseLog, known, refuse
@@ -144,10 +143,12 @@ def gaussian_renyi_divergence(mean_shift: Floats, left: Floats, right: Floats, o
     definite (Gil, Alajaji, Linder, "Rényi divergence measures for commonly used univariate continuous
     distributions", 2013, table 2 and its multivariate case).
     """
+    from scipy.linalg import cho_solve, cholesky  # takes long to import, and only this ledger asks for it
+
     check_order(order)
     try:
         factors = [cholesky(each, lower=True) for each in (left, right, order * right + (1.0 - order) * left)]
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         return math.inf
     log_left, log_right, log_mixed = (2.0 * float(np.sum(log(np.diag(each)))) for each in factors)
     quadratic = float(mean_shift @ cho_solve((factors[2], True), mean_shift))
@@ -191,6 +192,8 @@ class ReleasedSeries:
         The secret values stand first in the joint prior and are not released themselves; a released value at
         the same time equals its secret exactly, up to its noise.
         """
+        from scipy.linalg import block_diag
+
         hidden = len(secret_times)
         released = [window.times for window in self.windows]
         times = np.concatenate([np.asarray(secret_times, np.float64), *released])

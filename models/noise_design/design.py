@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
 
 from models.exceptions import NoiseDesignError
 from models.noise_design import semidefinite
@@ -87,6 +86,8 @@ def exact(problem: DesignProblem) -> Floats:
     if math.isinf(largest):  # the rest reveals nothing
         return block_noise(split, budget / size, np.zeros_like(split.residual))
     reach = (math.log(largest) - _DECADES, math.log(largest))
+    from scipy.optimize import minimize_scalar  # takes long to import, and runs design nothing
+
     found = minimize_scalar(bound, bounds=reach, method="bounded", options={"xatol": _TOLERANCE})
     rest = positive_part(math.exp(found.x) * gram - split.residual)
     return block_noise(split, (budget - float(np.trace(rest))) / size, rest)
@@ -199,6 +200,8 @@ def sdp_b(family: Sequence[Floats]) -> LeastCover:
     factors = factors / np.sqrt(scale)
     members, _, rank = factors.shape
     start = np.tile(_START * np.eye(rank), (members, 1, 1)).ravel()
+    from scipy.optimize import minimize
+
     found = minimize(  # type: ignore[call-overload]  # the stubs refuse jac=True with an array
         lambda flat: _negative_dual(flat, factors),
         start,

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from models.exceptions import NoiseDesignError
 from models.gaussian_process import Conditional, checked_covariance, checked_positions, condition_on, lift
@@ -211,9 +210,11 @@ def checked_noise(noise: Floats, points: int) -> Floats:
 
 def _precision(lifted: Floats, spread: Floats) -> Floats:
     """``B^T M^-1 B`` (k, k) by Cholesky."""
+    from scipy.linalg import cho_factor, cho_solve
+
     try:
         form = lifted.T @ cho_solve(cho_factor(spread), lifted)
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         raise NoiseDesignError(
             "prior and noise must be covariances", "a negative eigenvalue", "check both matrices"
         ) from None

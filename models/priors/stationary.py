@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from models.priors.chain import ChainView
 from models.priors.prior import MovementPrior, transition_matrices
@@ -82,6 +81,8 @@ def spectral_gap(chain: ChainView | MovementPrior) -> float:
 
 def _largest_eigenvalues(transitions: Sequence[csr_array]) -> NDArray[Any]:
     """The eigenvalues of largest modulus by Arnoldi iteration, without the matrix of the cycle."""
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigs  # takes long to import
+
     size = transitions[0].shape[0]
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csgraph
 
 from models.arguments import checked
 from models.exceptions import MechanismError
@@ -68,6 +67,8 @@ class TrustGraph:
         if measure == "resistance":
             values = _resistance_distances(lengths, start)
         else:  # Dijkstra's shortest paths from the owner alone
+            from scipy.sparse import csgraph  # takes long to import, and few ask for it
+
             values = csgraph.shortest_path(
                 lengths, method="D", directed=self.is_directed, indices=[start]
             ).reshape(-1)
@@ -81,6 +82,8 @@ def _resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[n
     of the conductances (Klein, Randic, "Resistance distance", 1993). Grounding the owner instead
     gives ``R_oj = (L_oo^-1)_jj``.
     """
+    from scipy.sparse import csgraph
+
     edges = lengths > 0.0
     conductances = np.where(edges, 1.0 / np.where(edges, lengths, 1.0), 0.0)
     component = csgraph.connected_components(conductances, directed=False)[1]

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.tables import is_named
@@ -192,6 +191,8 @@ def _least_squares_parts(
     rows = both.all(axis=0)
     if rows.sum() < _LEAST_ROWS:
         return []
+    from scipy.optimize import nnls  # takes long to import, and few tables come this far
+
     weights, _ = nnls(values[chosen][:, rows].T.astype(np.float64), values[total, rows].astype(np.float64))
     return [int(each) for each in chosen[np.abs(weights - 1.0) < 1e-6]]
 
