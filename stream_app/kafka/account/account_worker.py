@@ -326,7 +326,8 @@ class AccountWorker(Job):
                 self._taking = asyncio.create_task(self._take(event))
                 await asyncio.shield(self._taking)  # a step is finished even if the worker is stopped
             await self._answer()
-            await self._save_sometimes()
+            if (due := self._snapshots.due(self._partitions.values())) is not None:
+                self._snapshots.write(due.partition, await self._thread.do(due.save))
 
     async def finish(self, reason: str) -> None:
         """Leave the group; steps whose risks are written are done, the next owner accounts the rest."""
@@ -335,13 +336,6 @@ class AccountWorker(Job):
         await self._snapshots.stop()
         await self._risks.stop()
         self._thread.stop()
-
-    async def _save_sometimes(self) -> None:
-        """Save a snapshot of one partition, if it is time."""
-        accounts = self._snapshots.due(self._partitions.values())
-        if accounts is not None:
-            saved = await self._thread.do(accounts.save)
-            self._snapshots.write(accounts.partition, saved)
 
     async def _save_last(self) -> None:
         """Save snapshots for the next owners, if the present step is finished in time."""

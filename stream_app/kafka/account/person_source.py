@@ -63,10 +63,8 @@ class SegmentMarks:
 
     async def _mark_if_quiet(self, topic: str, partition: int, quiet_seconds: float) -> None:
         last: Any = await last_record(self._connection, topic, partition, patient=False)
-        if last is not None and self._now_seconds() - last.timestamp / 1000.0 > quiet_seconds:
-            await self._write(topic, partition)
-
-    async def _write(self, topic: str, partition: int) -> None:
+        if last is None or self._now_seconds() - last.timestamp / 1000.0 <= quiet_seconds:
+            return
         producer = await start_producer(self._connection, acks="all")
         try:
             await producer.send_and_wait(topic, None, MARK, partition)

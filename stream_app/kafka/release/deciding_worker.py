@@ -275,6 +275,7 @@ class DecidingWorker(Job):
     title: str
     transactional_id: str
     progress_kind: type[Progress] = Progress
+    core_kind: type[DecidingCore]
 
     def __init__(
         self,
@@ -315,10 +316,8 @@ class DecidingWorker(Job):
         """When steps are over."""
 
     @abstractmethod
-    async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
-    ) -> DecidingCore:
-        """The core as the last transaction left it."""
+    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+        """The engine as the last transaction left it."""
 
     def agents(self, app: App) -> None:
         """Inputs, and answers of the account workers: the only worker of the group is given all of them."""
@@ -393,8 +392,12 @@ class DecidingWorker(Job):
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        accounts = await self._remote_accounts(progress.next_step)
-        self._core = await self._make_core(restored, basis, accounts)
+        engine = await self._engine(restored, await self._remote_accounts(progress.next_step))
+        self._core = self.core_kind(
+            *(engine, self._clock, progress, basis, self._flush, self._flush_above),
+            topics=topics,
+            deployment=deployment.facts.digest_at(progress.next_step),
+        )
         await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._monitor.observer.started(RunStarted(0, progress.next_step, names))
@@ -519,6 +522,7 @@ class ReleaseWorker(DecidingWorker):
 
     title = "release worker"
     transactional_id = "release"
+    core_kind = ReleaseCore
 
     @property
     def _logs(self) -> Mapping[str, tuple[str, int]]:
@@ -532,37 +536,22 @@ class ReleaseWorker(DecidingWorker):
     def _step_clock(self) -> StepClock:
         return StepClock.of(self._deployment.settings)
 
-    async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
-    ) -> ReleaseCore:
-        settings, registry = self._deployment.settings, self._deployment.registry
+    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+        deployment, settings = self._deployment, self._deployment.settings
         assert self._noise_key is not None  # a worker that publishes has one
-        devices = DeviceWatch.of(settings.quality, registry)
+        devices = DeviceWatch.of(settings.quality, deployment.registry)
         if devices is not None:
             devices.load(restored.progress.devices, restored.progress.next_step)
-        network, window = self._deployment.facts.network, StepWindow.of(settings, saved=restored.window())
-        window.drop(() if network is None else network.removed)
+        window = StepWindow.of(settings, saved=restored.window())
+        window.drop(deployment.removed)
         engine = StepEngine(
-            Intake(registry, window, settings.max_ahead, self._deployment.exclusions),
+            Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accounts,
             devices=devices,
         )
-        await self._recall(engine)
-        return ReleaseCore(
-            engine,
-            self._clock,
-            restored.progress,
-            basis,
-            self._flush,
-            self._flush_above,
-            topics=self._deployment.topics,
-            deployment=self._deployment.facts.digest_at(restored.progress.next_step),
-        )
-
-    async def _recall(self, engine: StepEngine) -> None:
-        """Give the engine the decisions of closed steps for which late or corrected values may still come."""
-        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
-        steps = read_steps(connection, decisions, engine.intake.window.first_revisable, engine.next_step)
-        engine.recall([self._deployment.schedule_of(decision) async for decision in steps])
+        decisions, first = deployment.topics.decisions, window.first_revisable  # late values may still come
+        steps = read_steps(deployment.connection, decisions, first, engine.next_step)
+        engine.recall([deployment.schedule_of(decision) async for decision in steps])
+        return engine

@@ -28,7 +28,7 @@ from stream_app.kafka.deployment.log_reader import (
 )
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord
 from stream_app.kafka.release.release_log import TransactionLog
-from stream_app.kafka.worker_metrics import ReleaseCounters
+from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
 from stream_app.steps import DeviceWatch, StepClock
 from stream_app.watching.events import Observer
@@ -166,7 +166,7 @@ _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 class TaskMonitor:
     """What the tasks of a process report to: observer, counters, and one sign of life of all of them."""
 
-    def __init__(self, observer: Observer, counters: ReleaseCounters, pulse: Pulse) -> None:
+    def __init__(self, observer: Observer, counters: InputCounters, pulse: Pulse) -> None:
         self.observer = observer
         self.counters = counters
         self.pulse = pulse

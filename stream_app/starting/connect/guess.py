@@ -399,7 +399,7 @@ class _Columns:
             for name in rest
             if not table[name].null_count
             and not self._are_counts(name)
-            and not self._are_times(name)
+            and self._read((name,)) is None
             and not self._repeats([name])
         ]
         return min(words, key=lambda name: len(table[name].unique()), default=None)
@@ -472,9 +472,6 @@ class _Columns:
         except pa.ArrowException:
             return None
         return times.seconds[at]
-
-    def _are_times(self, name: str) -> bool:
-        return self._read((name,)) is not None
 
     def _are_dates(self, name: str) -> bool:
         column: Any = self._table[name].combine_chunks()

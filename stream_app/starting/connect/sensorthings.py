@@ -538,10 +538,6 @@ def observation(times: StepTimes, step: int, entry: SensorValue, intervals: Inte
 _TOTAL = "total "  # before the name of one, which a sensor could have, too
 
 
-def _of_totals(datastreams: Mapping[str, str]) -> dict[str, str]:
-    return {f"{_TOTAL}{name}": identity for name, identity in datastreams.items()}
-
-
 def observation_of_total(times: StepTimes, total: Total, level: float) -> dict[str, Any]:
     """One total: of how many counts it is, and how far off it may be, stands in ``resultQuality``."""
     quality = {"cells": total.cells, "of": total.of, "sigma": total.sigma, "people": total.people}
@@ -575,22 +571,19 @@ class ObservationWriter:
             )
         self._service, self._page = service, str(settings.page)
         self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
+        totals = {f"{_TOTAL}{name}": identity for name, identity in settings.totals.items()}
         self._paths = {
             name: f"{entity('Datastreams', identity)}/Observations"
-            for name, identity in {**settings.releases, **_of_totals(settings.totals)}.items()
+            for name, identity in {**settings.releases, **totals}.items()
         }
         self._last: dict[str, float] = {}  # start of the last interval that each datastream has
         self._there: dict[
             str, tuple[float, set[_Key]]
         ] = {}  # what it has from a start on, where that was asked
         self._pending: StepRelease | None = None
-        self._silent = set(settings.releases)
-        self.steps = self.values = self.sent = 0
-
-    @property
-    def silent_sensors(self) -> list[str]:
+        self.silent = set(settings.releases)
         """Sensors with a datastream, of which this process has seen no release."""
-        return sorted(self._silent)
+        self.steps = self.values = self.sent = 0
 
     async def begin(self) -> None:
         """Ask each datastream how far an earlier process came."""
@@ -622,7 +615,7 @@ class ObservationWriter:
         for entry in release.releases:
             if entry.sensor not in self._paths:
                 continue
-            self._silent.discard(entry.sensor)
+            self.silent.discard(entry.sensor)
             if entry.value is None:
                 continue
             values += 1
@@ -773,7 +766,7 @@ async def _exchange(
                 await asyncio.sleep(_WAIT_SECONDS)
     if writer is None:
         return Exchanged()
-    return Exchanged(writer.steps, writer.values, writer.sent, tuple(writer.silent_sensors))
+    return Exchanged(writer.steps, writer.values, writer.sent, tuple(sorted(writer.silent)))
 
 
 async def _written(writer: ObservationWriter) -> int:
