@@ -127,18 +127,6 @@ def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
     }
 
 
-def crowd_flow(
-    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any], level: float
-) -> list[dict[str, Any]]:
-    """An entity a sensor, normalized; one that published nothing has no ``peopleCount``.
-
-    Values have the ends of their interval at ``level``.
-    Each says what the ``verdict`` on the run is, as it may be read alone.
-    """
-    said = {"privacyVerdict": _property(verdict["answer"])}
-    return [{**_entity(row, deployment, places.get(row.sensor), level), **said} for row in rows]
-
-
 def _entity(
     row: ReleasedRow, deployment: str, place: tuple[float, float] | None, level: float
 ) -> dict[str, Any]:
@@ -368,7 +356,11 @@ def export_run(
         }
         files.append(_write(folder, "last-step.geojson", collection))
     if ExportFormat.NGSI_LD in formats:
-        entities = crowd_flow(last, times.deployment, places, verdict, intervals.level)
+        said = {"privacyVerdict": _property(verdict["answer"])}  # in each, as it may be read alone
+        entities = [
+            {**_entity(row, times.deployment, places.get(row.sensor), intervals.level), **said}
+            for row in last
+        ]
         files.append(_write(folder, "last-step.jsonld", entities))
     described = data_package(
         times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level

@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, time
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -660,6 +660,10 @@ class QualitySettings(Section):
         return bool(self.largest_counts) or any(limit is not None for limit in limits)
 
 
+ScaledCounts: TypeAlias = FilesMap | PayloadSettings | SensorThingsSettings
+"""What says whether counts with decimals are taken, and by how much one person moves a count."""
+
+
 class ConnectSettings(Section):
     """How counts come in that are no messages, and how releases go out."""
 
@@ -673,7 +677,7 @@ class ConnectSettings(Section):
     """a service of OGC SensorThings 1.1"""
 
     @property
-    def scaled(self) -> list[FilesMap | PayloadSettings | SensorThingsSettings]:
+    def scaled(self) -> list[ScaledCounts]:
         """The mappings that declare that counts were scaled before they came."""
         mappings = (self.files, self.http.map, self.mqtt.map, self.sensorthings)
         return [mapping for mapping in mappings if mapping.largest_factor is not None]

@@ -293,7 +293,7 @@ class IntakeWorker(Job):
             async def inputs(batches: AsyncIterator[Batch]) -> None:
                 async for batch in batches:
                     if batch.partition in self._open:
-                        await self._open[batch.partition].task.receive(batch)
+                        await self._open[batch.partition].task.receive(batch.records)
 
     async def prepare(self, app: App) -> None:
         """Wait until the coordinator, or a load of people, has begun the deployment."""

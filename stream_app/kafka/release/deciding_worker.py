@@ -329,7 +329,7 @@ class DecidingWorker(Job):
             @app.agent(app.batches(topic))
             async def inputs(batches: AsyncIterator[Batch]) -> None:
                 async for batch in batches:
-                    await task.receive(batch)
+                    await task.receive(batch.records)
 
         if proposer is not None:
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_app.exceptions import InputError, SettingsError
+from stream_app.exceptions import InputError, SettingsError, meant
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.counts.tables import (
     Layout,
@@ -254,10 +253,10 @@ class _Columns:
             )
         found = tuple(name for name in dict.fromkeys(usual) if name in self._table.column_names)
         if not found:
-            close = get_close_matches(usual[0], named_columns(self._table), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {columns_in_words(self._table)}"
             raise InputError(
-                f"{self._path} must have the column of `{key}`", f"no {' or '.join(map(repr, usual))}", hint
+                f"{self._path} must have the column of `{key}`",
+                f"no {' or '.join(map(repr, usual))}",
+                meant(usual[0], named_columns(self._table), f"it has {columns_in_words(self._table)}"),
             )
         return found
 

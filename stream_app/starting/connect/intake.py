@@ -19,14 +19,6 @@ from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.wire import Reason, reject
 
 
-class Stop(Protocol):
-    """Says when to stop."""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether somebody asked to."""
-
-
 class Pauses:
     """Waits between attempts, each twice as long as the one before, up to the longest."""
 

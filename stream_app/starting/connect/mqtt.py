@@ -24,7 +24,8 @@ from models.exceptions import TallyguardError
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.intake import Pauses, Stop, client_tls
+from stream_app.setup.this_process import StopRequest
+from stream_app.starting.connect.intake import Pauses, client_tls
 from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
 from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
@@ -694,7 +695,7 @@ def relay(
     session: BrokerSession,
     take: Callable[[Sequence[ArrivedMessage]], object] | None,
     releases: RetainedReleases | None,
-    stop: Stop,
+    stop: StopRequest,
 ) -> None:
     """Acknowledge messages once they are durable, and send releases, until ``stop`` is set.
 

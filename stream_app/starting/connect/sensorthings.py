@@ -26,8 +26,9 @@ from stream_app.exceptions import InputError, PeerError, SettingsError
 from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
+from stream_app.setup.this_process import StopRequest
 from stream_app.starting.connect import resolved_map
-from stream_app.starting.connect.intake import Pauses, Stop, client_tls
+from stream_app.starting.connect.intake import Pauses, client_tls
 from stream_app.starting.connect.payloads import ABSENT, FirstOf, Versions, iso_duration
 from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
 from stream_app.steps import Intervals, Total, TotalsWithReleases
@@ -730,7 +731,7 @@ class Exchanged(NamedTuple):
 
 
 def exchange(
-    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, *, once: bool
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, *, once: bool
 ) -> Exchanged:
     """``take`` counts and write the releases of ``run`` until ``stop`` is set, or all that is there ``once``.
 
@@ -742,7 +743,7 @@ def exchange(
 
 
 async def _exchange(
-    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, once: bool
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, once: bool
 ) -> Exchanged:
     chosen = settings.connect.sensorthings
     async with SensorThings(chosen) as service:
@@ -781,7 +782,7 @@ class _Attempts:
     waited for: the next process finds out what became of what was begun.
     """
 
-    def __init__(self, pause_seconds: float, stop: Stop, *, once: bool) -> None:
+    def __init__(self, pause_seconds: float, stop: StopRequest, *, once: bool) -> None:
         self._pause, self._stop, self._once = pause_seconds, stop, once
         self._again_at = 0.0
         self._has_worked = False
