@@ -23,7 +23,7 @@ from models.text import safe_cell
 from stream_app.analysis.catalogue import CATALOGUE, Address, Measured, catalogue
 from stream_app.analysis.checked_run import SUMMARY
 from stream_app.analysis.ledger_document import units_of_run
-from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
+from stream_app.analysis.run_lines import ReleasedRow, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.exceptions import InputError, OutputError
@@ -31,7 +31,7 @@ from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_lines, replace_file, whole_lines
-from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.setup.run_folder.run_settings import RunTimes, load_run
 from stream_app.setup.total_levels import Level
 from stream_app.steps import Intervals, complete_totals
 from stream_app.watching.glossary import texts

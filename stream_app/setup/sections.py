@@ -50,7 +50,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-_DAY_SECONDS = 86_400
+DAY_SECONDS = 86_400
+
+
+def steps_between(from_hour: float, until_hour: float, step_seconds: int) -> range:
+    """The whole steps between two hours of a day, past midnight where the second is not the later one."""
+    first, until = (hour * 3600 / step_seconds for hour in (from_hour, until_hour))
+    return range(ceil(first), floor(until) + (DAY_SECONDS // step_seconds if until <= first else 0))
 
 
 class QuestionSettings(Section):
@@ -94,15 +100,12 @@ class QuestionSettings(Section):
         """1 for each step of a day that lies between the hours; none where all are asked about."""
         if self.from_hour is None or self.until_hour is None:
             return ()
-        cycle = _DAY_SECONDS // step_seconds
-        if cycle * step_seconds != _DAY_SECONDS:
+        cycle = DAY_SECONDS // step_seconds
+        if cycle * step_seconds != DAY_SECONDS:
             raise ValueError(
                 f"step_seconds must divide a day where hours are asked about, got {step_seconds}"
             )
-        first, until = (hour * 3600 / step_seconds for hour in (self.from_hour, self.until_hour))
-        if until <= first:
-            until += cycle
-        asked = {step % cycle for step in range(ceil(first), floor(until))}
+        asked = {step % cycle for step in steps_between(self.from_hour, self.until_hour, step_seconds)}
         if not asked:
             raise ValueError(
                 f"a whole step of {step_seconds} seconds must lie between from_hour and until_hour, "

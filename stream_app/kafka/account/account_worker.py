@@ -24,7 +24,7 @@ from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
-from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
+from stream_app.kafka.broker.clients import LogEnds, LogError, Writer, log_while_waiting
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
@@ -132,27 +132,15 @@ class PartitionLoader:
         return dict(zip(saved.people.names, saved.people.records, strict=True))
 
 
-class RiskTopic:
+class RiskTopic(Writer):
     """Writes risks, answers and dead letters; a call returns once the broker has acknowledged everything.
 
     A step accounted again after a crash is written again with the same bytes; readers keep the first.
     """
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
-        self._connection = connection
+        super().__init__(connection, enable_idempotence=True, linger_ms=2, max_batch_size=256 * 1024)
         self._topics = topics
-        self._producer: Any = None
-
-    async def start(self) -> None:
-        """Connect."""
-        self._producer = await start_producer(
-            self._connection, enable_idempotence=True, linger_ms=2, max_batch_size=256 * 1024
-        )
-
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
 
     async def write(
         self, partition: int, summary: RiskSummary, people: Sequence[str], records: RiskRecords

@@ -23,7 +23,7 @@ from models.keys import NoiseKey
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.exceptions import RunChangedError, restoring
-from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
+from stream_app.kafka.broker.clients import FencedError, LogError, Writer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import LARGE_BYTES
@@ -134,7 +134,7 @@ def _members(connection: Connection, group: str) -> list[str]:
 # all partitions have answered.
 
 
-class Proposer:
+class Proposer(Writer):
     """Sends questions to account workers and collects their answers.
 
     It runs on the event loop; :meth:`decide` and :meth:`survey` are called by the engine, on another thread.
@@ -142,26 +142,18 @@ class Proposer:
 
     def __init__(self, deployment: Deployment, first: int = 0) -> None:
         """``first`` is the step that is decided next."""
-        self._connection = deployment.connection
+        super().__init__(deployment.connection, enable_idempotence=True, max_request_size=LARGE_BYTES)
         self._topics = deployment.topics
         self._answer_seconds = deployment.settings.kafka.answer_seconds
         self._loop = asyncio.get_running_loop()
-        self._producer: Any = None
         self._answers: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
         self.partitions = deployment.topics.partitions
         self.source = Source(deployment=deployment.facts.digest_at(first), session=secrets.token_hex(8))
 
     async def start(self) -> None:
         """Connect, and note where answers to questions from now on begin."""
-        self._producer = await start_producer(
-            self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
-        )
+        await super().start()
         _, self.answers_from = await bounds(self._connection, self._topics.answers)
-
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
 
     def decide(self, negotiation: Negotiation) -> Decided:
         """The decision of all partitions together."""

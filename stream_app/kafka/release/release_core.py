@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from accounting.ledgers import PrivacyAccount
-from stream_app.exceptions import restoring
+from stream_app.exceptions import first_fault, restoring
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING, RefusedRecord
@@ -80,7 +80,8 @@ class ArrivalOrder:
         self._merged, self._priority_logs = tuple(logs), tuple(priority_logs)
         self._waiting_bytes = 0
         self._is_at_end = is_at_end
-        self._next_offset = {log: (offsets or {}).get(log, 0) for log in self._waiting}
+        self.next_offsets = {log: (offsets or {}).get(log, 0) for log in self._waiting}
+        """Of each log, the offset after the last record that was added."""
         self._held_since: dict[str, float] = {}  # since when each silent log holds others back, in seconds
 
     def __len__(self) -> int:
@@ -92,20 +93,15 @@ class ArrivalOrder:
         """Whether so many records wait that no more should be fetched for now."""
         return len(self) > _MOST_RECORDS or self._waiting_bytes > _MOST_BYTES
 
-    @property
-    def next_offsets(self) -> Mapping[str, int]:
-        """Of each log, the offset after the last record that was added."""
-        return self._next_offset
-
     def lacks(self, log: str, offset: int) -> bool:
         """Whether the record at this offset has not been added."""
-        return offset >= self._next_offset[log]
+        return offset >= self.next_offsets[log]
 
     def add(self, record: InputRecord) -> None:
         """Add a record; those of one log come in the order of their offsets."""
         self._waiting[record.log].append(record)
         self._waiting_bytes += len(record.value)
-        self._next_offset[record.log] = max(self._next_offset[record.log], record.offset + 1)
+        self.next_offsets[record.log] = max(self.next_offsets[record.log], record.offset + 1)
 
     def take(self, most: int, now_seconds: float, *, priority_logs_only: bool = False) -> list[InputRecord]:
         """The next records in order, at most ``most``."""
@@ -380,7 +376,7 @@ def restore(
     except ValidationError as error:
         raise LogError(
             f"the last records of {topic} must be a progress of this version",
-            error.errors(include_url=False, include_input=False)[0]["msg"],
+            first_fault(error),
             f"run the version that wrote it, or {restoring(topic)}",
         ) from error
 

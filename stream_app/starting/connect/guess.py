@@ -570,11 +570,10 @@ def read_counts(
     try:
         guess = guessed(path, said)
         mapping = resolved_map(guess.mapping(said))
-        scaled = opened_table(path, layout_of(mapping)).names.count(MOST_COUNTS)
-        if scaled:  # as `connect files` writes it for counts that were scaled
-            most_counts = max(
-                most_counts, int(read_table(path).column(MOST_COUNTS).cast(pa.int64()).to_numpy().max())
-            )
+        layout = layout_of(mapping)
+        if MOST_COUNTS in opened_table(path, layout).names:  # by `connect files`, for counts that were scaled
+            declared = read_table(path, layout).column(MOST_COUNTS).cast(pa.int64()).to_numpy()
+            most_counts = max(most_counts, int(declared.max()))
         found = read_archive([path], mapping)
     except InputError as error:
         raise InputError(error.must, error.got, remedies(str(error.remedy))) from None

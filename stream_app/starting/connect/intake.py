@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from models.text import parse_json
@@ -87,9 +86,7 @@ class PayloadIntake:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._rejected.close()
 
     @property
@@ -137,11 +134,8 @@ def open_intake(
     """
     if mapping is None:
         make_folder(folder)
-        lock = FolderLock(folder)
-        try:
+        with closing(FolderLock(folder)):
             yield None
-        finally:
-            lock.release()
         return
     with (
         journal_of(folder, settings, mapping, sensors) as journal,

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from models.releases import SensorRegistry
@@ -513,16 +512,14 @@ class CountJournal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Give the folder back; what was not committed is dropped."""
         self._counts.close()
         self._messages.close()
-        self._lock.release()
+        self._lock.close()
 
     def take(self, counts: Sequence[SensorCount]) -> TakenCounts:
         """Take what is new of a payload; after :meth:`commit` all of it is durable, new or known.
