@@ -362,7 +362,10 @@ class CityStep:
 
 @dataclass(frozen=True)
 class City:
-    """Priors, map and sensors of a simulated city; ``habits`` (N,) are indices into ``ways`` of life."""
+    """Priors, map and sensors of a simulated city; ``habits`` (N,) are indices into ``ways`` of life.
+
+    These are for the demo's tables: a deployment does not know them.
+    """
 
     options: CityOptions
     places: CityMap
@@ -370,10 +373,6 @@ class City:
     registry: SensorRegistry
     habits: NDArray[np.int64]
     ways: tuple[str, ...] = tuple(habit.name for habit in HABITS)
-
-    def habit_of(self, person: int) -> str:
-        """The name of a person's way of life, for the demo's table; a deployment does not know it."""
-        return self.ways[int(self.habits[person])]
 
     def steps(self, count: int) -> Iterator[CityStep]:
         """The first ``count`` hours from midnight; the same ones each time it is called."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from models.exceptions import TallyguardError
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 def first_fault(error: ValidationError) -> str:
     """What a model says first of what it was given, without quoting that: it may name a person or a count."""
     return error.errors(include_url=False, include_input=False)[0]["msg"]
+
+
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a name that is not known: the one that was probably meant, else what is said here."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
 
 
 def restoring(what: str) -> str:

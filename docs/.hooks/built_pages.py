@@ -89,7 +89,7 @@ def metric_rows() -> Iterator[MetricRow]:
     from prometheus_client import CollectorRegistry
 
     from models.releases import Sensor
-    from stream_app.kafka.worker_metrics import AccountCounters, RegionCounters
+    from stream_app.kafka.worker_metrics import AccountCounters, InputCounters
     from stream_app.setup.settings import Settings
     from stream_app.watching.metrics import EngineMetrics
 
@@ -98,7 +98,7 @@ def metric_rows() -> Iterator[MetricRow]:
     sensors = [Sensor("sensor", (0,))]
     engine = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
     AccountCounters(registry, engine)
-    RegionCounters(registry, 0, owns=True)
+    InputCounters(registry, 0, owns=True)
     for family in sorted(registry.collect(), key=lambda family: family.name):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         yield MetricRow(name, family.type, _label_names(family), family.documentation)

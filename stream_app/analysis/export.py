@@ -23,7 +23,7 @@ from models.text import safe_cell
 from stream_app.analysis.catalogue import CATALOGUE, Address, Measured, catalogue
 from stream_app.analysis.checked_run import SUMMARY
 from stream_app.analysis.ledger_document import units_of_run
-from stream_app.analysis.run_lines import ReleasedRow, RunTimes, released_days
+from stream_app.analysis.run_lines import ReleasedRow, released_days
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.exceptions import InputError, OutputError
@@ -31,7 +31,7 @@ from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, parsed_lines, replace_file, whole_lines
-from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.setup.run_folder.run_settings import RunTimes, load_run
 from stream_app.setup.total_levels import Level
 from stream_app.steps import Intervals, complete_totals
 from stream_app.watching.glossary import texts
@@ -125,18 +125,6 @@ def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
             for row in rows
         ],
     }
-
-
-def crowd_flow(
-    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any], level: float
-) -> list[dict[str, Any]]:
-    """An entity a sensor, normalized; one that published nothing has no ``peopleCount``.
-
-    Values have the ends of their interval at ``level``.
-    Each says what the ``verdict`` on the run is, as it may be read alone.
-    """
-    said = {"privacyVerdict": _property(verdict["answer"])}
-    return [{**_entity(row, deployment, places.get(row.sensor), level), **said} for row in rows]
 
 
 def _entity(
@@ -368,7 +356,11 @@ def export_run(
         }
         files.append(_write(folder, "last-step.geojson", collection))
     if ExportFormat.NGSI_LD in formats:
-        entities = crowd_flow(last, times.deployment, places, verdict, intervals.level)
+        said = {"privacyVerdict": _property(verdict["answer"])}  # in each, as it may be read alone
+        entities = [
+            {**_entity(row, times.deployment, places.get(row.sensor), intervals.level), **said}
+            for row in last
+        ]
         files.append(_write(folder, "last-step.jsonld", entities))
     described = data_package(
         times.deployment, times.step_seconds, tables, ceiling, verdict, about, intervals.level

@@ -46,9 +46,7 @@ from stream_app.setup.run_folder.run_settings import (
     with_recorded_windows,
 )
 from stream_app.setup.schedule_files import load_schedule
-from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps import first_slot_of
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import unit_in_words, why_no_epsilon
 from stream_app.wire import StepDecision, schedule_of
@@ -82,11 +80,6 @@ def load_log(path: Path, registry: SensorRegistry, exclusions: Exclusions = NO_E
     lines = zip(whole_lines(decisions), range(published), strict=False)
     found = (parsed_line(StepDecision, decisions, line) for line, _ in lines)
     return ReleaseLog.of(schedule_of(each, registries.at(each.step)) for each in found)
-
-
-def first_slot_of_log(path: Path, registry: SensorRegistry, settings: Settings) -> int:
-    """The slot of the log's first step: a run's settings have it, for a schedule file they or the file."""
-    return settings.first_slot if path.is_dir() else first_slot_of(settings, load_schedule(path, registry))
 
 
 Document = dict[str, object]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from stream_app.setup.run_folder.durable import parsed_lines
-from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.steps import Intervals, public_release
 from stream_app.wire import SensorValue, StepRelease
 
@@ -35,20 +35,6 @@ class ReleasedRow(NamedTuple):
     version: int = 1
     low: int | None = None
     high: int | None = None
-
-
-class RunTimes:
-    """When the steps of a run begin and end, as ``run.json`` records it."""
-
-    def __init__(self, folder: Path) -> None:
-        run = load_run(folder)
-        self.deployment = str(run["deployment"])
-        self.step_seconds = int(run["step_seconds"])
-        self._origin = datetime.fromisoformat(run["origin"]).astimezone(UTC)
-
-    def start(self, step: int) -> datetime:
-        """The beginning of a step; its end is the beginning of the next."""
-        return self._origin + timedelta(seconds=step * self.step_seconds)
 
 
 def released_days(

@@ -264,16 +264,6 @@ class RunLog:
         return next(each for each in self.summaries if each.step == step)
 
     @property
-    def most_added(self) -> float:
-        """The highest added risk over all people and steps."""
-        return self.view.value("most.added")
-
-    @property
-    def most_risk(self) -> float:
-        """The highest ceiling over all people and steps."""
-        return self.view.value("most.ceiling")
-
-    @property
     def times(self) -> StepTimes:
         """When steps began, by the deployment's clock."""
         origin = int(datetime.fromisoformat(self.settings["origin"]).timestamp())

@@ -380,14 +380,13 @@ _FILES = ("decisions.jsonl", "releases.jsonl", "revised.jsonl", "risks.jsonl", "
 class Follower(threading.Thread):
     """Looks every second whether a run has gone on, until it is closed."""
 
-    def __init__(self, readers: Sequence[RunReader], seconds: float = 1.0) -> None:
+    def __init__(self, readers: Sequence[RunReader]) -> None:
         super().__init__(name="serve-follower", daemon=True)
-        self._readers, self._seconds = tuple(readers), seconds
-        self._closing = threading.Event()
+        self._readers, self._closing = tuple(readers), threading.Event()
 
     def run(self) -> None:
         """Read what is appended."""
-        while not self._closing.wait(self._seconds):
+        while not self._closing.wait(1.0):
             for reader in self._readers:
                 reader.read()
 

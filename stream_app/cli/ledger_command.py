@@ -60,7 +60,7 @@ def ledger(
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
-    from stream_app.analysis.ledger_document import first_slot_of_log, ledger_document, load_log
+    from stream_app.analysis.ledger_document import ledger_document, load_log
     from stream_app.setup.declared import bounded_days, days_of
     from stream_app.setup.exclusions import NO_EXCLUSIONS, load_exclusions
     from stream_app.setup.given_priors import population_of
@@ -72,7 +72,9 @@ def ledger(
         settings_of_run,
         with_recorded_windows,
     )
+    from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
+    from stream_app.steps import first_slot_of
 
     settings = cli.settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
     question = _secret(secret, sensor, length_scale, variance, order, radius)
@@ -83,15 +85,15 @@ def ledger(
         registry = sensors_of_run(log, settings, population.location_names).with_designs(designs)
         check_belongs(log, population, registry)
         population = as_accounted(log, population)
-        registry = with_recorded_windows(log, registry)
+        registry, first_slot = with_recorded_windows(log, registry), settings.first_slot
     else:
         population = population_of(settings, priors)
         registry = load_registry(settings.sensors, population.location_names).with_designs(designs)
+        first_slot = first_slot_of(settings, load_schedule(log, registry))
     if question is not None:
         registry.get(question.sensor)
     excluded = NO_EXCLUSIONS if log.is_dir() else load_exclusions(settings, registry)
     releases = load_log(log, registry, excluded)
-    first_slot = first_slot_of_log(log, registry, settings)
     with cli.progress() as bar:
         task = bar.add_task("reading the log", total=len(releases.steps))
         document = ledger_document(

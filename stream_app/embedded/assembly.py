@@ -38,8 +38,8 @@ from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXC
 from stream_app.setup.run_folder.people_record import (
     Joining,
     PeopleOfRun,
+    change_in_words,
     keep,
-    people_changes,
     people_from_now,
     refuse_told,
 )
@@ -214,7 +214,11 @@ def restore_accounts(
     try:
         carried = Spent.carried(commit.account, commit.decided, commit.next_step, last)
     except ValueError as error:
-        raise _other_steps(commit) from error
+        raise OutputError(
+            f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
+            "that of others",
+            restoring("decisions.jsonl and progress.json"),
+        ) from error
     spent = carried or Spent(PrivacyAccount(groups, days), commit.decided)
     spent.account.open(groups, days)
     first = 0 if carried is None else min(recent, people.first_to_restore)
@@ -228,14 +232,6 @@ def restore_accounts(
             observer.restored(decided.accounted)
     observer.carried(spent.account)
     return spent
-
-
-def _other_steps(commit: Commit) -> OutputError:
-    return OutputError(
-        f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
-        "that of others",
-        restoring("decisions.jsonl and progress.json"),
-    )
 
 
 @dataclass(frozen=True)
@@ -389,7 +385,7 @@ def run(
         check, limit = settings.priors_check, settings.release.budget.limit
         said = (
             basis_note(len(population), population.assumed, check, population.draws),
-            *people_changes(journal.record),
+            *map(change_in_words, journal.record),
         )
         note = "; ".join(filter(None, said)) or None
         is_fitted = population.fitted is not None

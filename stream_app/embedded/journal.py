@@ -364,7 +364,7 @@ class Journal:
         self._note = None if key_record is None else key_record.note
         self._taken: list[StepRelease] = []
         with ExitStack() as opened:  # which closes everything where the folder cannot be continued
-            opened.callback(FolderLock(folder).release)
+            opened.callback(FolderLock(folder).close)
             self._progress = ProgressLog(folder)
             opened.callback(self._progress.close)
             if key_record is not None:

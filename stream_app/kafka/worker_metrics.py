@@ -51,19 +51,15 @@ class IntakeMetrics(EngineMetrics):
         self._show_errors(event)
 
 
-class ReleaseCounters:
-    """What only a worker that reads inputs can count."""
+class InputCounters:
+    """What only a worker that reads inputs can count; of several regions, an intake worker owns some."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, regions: int | None = None, *, owns: bool = False
+    ) -> None:
         self.waiting = Meters(registry, "input")["records_waiting"]
-
-
-class RegionCounters(ReleaseCounters):
-    """What workers of several regions count in addition; only an intake worker owns regions."""
-
-    def __init__(self, registry: CollectorRegistry, regions: int, *, owns: bool) -> None:
-        super().__init__(registry)
-        Meters(registry, "regions").show("regions_configured", regions)
+        if regions is not None:
+            Meters(registry, "regions").show("regions_configured", regions)
         self._owned = Meters(registry, "owned_regions") if owns else None
 
     def owns(self, regions: int) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from models.keys import NoiseKey, SnapshotKey
-from models.releases import check_window_ends
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
@@ -18,28 +17,19 @@ from stream_app.kafka.release.stream_task import TaskMonitor
 from stream_app.kafka.worker_metrics import (
     AccountCounters,
     AccountMetrics,
+    InputCounters,
     IntakeMetrics,
-    RegionCounters,
-    ReleaseCounters,
 )
 from stream_app.kafka.worker_process import Job, Pulse, run_worker
 from stream_app.setup.combinations import REGION_WORKERS, Runner, refuse
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.run_folder.record import Author
-from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
+from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings, said_beside_settings
-from stream_app.steps import (
-    DeviceWatch,
-    first_slot_of,
-    is_activations,
-    policy_of_schedule,
-    refuse_unaccounted,
-    tiers_of,
-)
-from stream_app.steps.policy import Policy, policy_from
+from stream_app.steps import DeviceWatch, plan_of
+from stream_app.steps.policy import Policy
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
-from stream_app.wire import load_activations
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +64,6 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
     refuse(runner, settings)
     deployment = Deployment.of(settings)
     _require_regions(runner, deployment)
-    configured = policy_from(settings.release, deployment.registry)
     DeviceWatch.of(settings.quality, deployment.registry)  # which names sensors
     deployment.connection.ssl_context()
     require_record_sizes(deployment.registry, deployment.topics, settings)
@@ -83,26 +72,9 @@ def prepared(runner: Runner, settings: Settings, schedule: Path | None = None) -
     if runner is Runner.ACCOUNT:
         return Prepared(deployment, snapshot_key=load_snapshot_key(settings))
     noise_key = load_noise_key(settings) if runner is Runner.RELEASE else None
-    if schedule is None:
-        return Prepared(deployment, noise_key, policy=configured)
-    if is_activations(schedule):  # what will be announced on the topic, for a budget that looks ahead
-        coming = policy_from(settings.release, deployment.registry, announced_in(deployment, schedule))
-        return Prepared(deployment, noise_key, policy=coming, schedule=schedule_fingerprint(schedule))
-    known = load_schedule(schedule, deployment.vocabulary)
-    refuse_unaccounted(known, deployment.registry)
-    first_slot_of(settings, known)  # which raise where settings and schedule say two things
-    tiers_of(known, configured)
-    policy = policy_of_schedule(deployment.exclusions.without(known), configured)
-    return Prepared(deployment, noise_key, policy=policy, schedule=schedule_fingerprint(schedule))
-
-
-def announced_in(deployment: Deployment, activations: Path) -> dict[int, tuple[str, ...]]:
-    """The sensors of each step of a CSV, without those that are excluded then."""
-    named = load_activations(activations, deployment.vocabulary)
-    for step, names in named.items():
-        for name in names:
-            check_window_ends(deployment.vocabulary.get(name), step)
-    return dict(deployment.exclusions.announced(named))
+    policy = plan_of(settings, schedule, deployment.vocabulary).policy
+    fingerprint = None if schedule is None else schedule_fingerprint(schedule)
+    return Prepared(deployment, noise_key, policy=policy, schedule=fingerprint)
 
 
 def _require_regions(runner: Runner, deployment: Deployment) -> None:
@@ -195,11 +167,8 @@ def _run_watched(
     pulse = Pulse()
     with watching(deployment.settings, deployment.registry.sensors, kind=kind) as watch:
         _announce(announce, watch.address)
-        counters = (
-            ReleaseCounters(watch.registry)
-            if not deployment.topics.regions
-            else RegionCounters(watch.registry, len(deployment.topics.regions), owns=kind is IntakeMetrics)
-        )
+        regions = len(deployment.topics.regions) or None
+        counters = InputCounters(watch.registry, regions, owns=kind is IntakeMetrics)
         job = make(TaskMonitor(watch.observer, counters, pulse))
         return run_worker(group, job, deployment, pulse)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC
 from math import ceil
-from typing import Literal, Protocol
 
 from models.calendar import DAY, Days
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import CrowdSettings
+from stream_app.setup.sections import ScaledCounts
 from stream_app.setup.settings import Settings
 
 _TWO_YEARS = 731 * DAY  # each change of clocks, twice
@@ -49,18 +49,6 @@ def require_strangers(registry: SensorRegistry, crowd: CrowdSettings) -> None:
     """:class:`~models.exceptions.SensorError` for strangers at a sensor that there is not."""
     for each in crowd.strangers.values():
         registry.get(each.sensor)
-
-
-class ScaledCounts(Protocol):
-    """What a mapping of files or payloads, or of datastreams, says of its counts."""
-
-    @property
-    def decimals(self) -> Literal["refuse", "round"]:
-        """Whether counts with decimals are taken."""
-
-    @property
-    def largest_factor(self) -> float | None:
-        """By how much one person moves a count at most; None where it was not declared."""
 
 
 def most_counts_of(mapping: ScaledCounts) -> int:

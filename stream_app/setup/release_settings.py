@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,7 +22,7 @@ from models.releases import (
 from models.text import DocumentError, parse_toml
 from stream_app.exceptions import SettingsError
 from stream_app.setup.option_settings import OPTION_SETTINGS
-from stream_app.setup.sections import NumberList, Section
+from stream_app.setup.sections import DAY_SECONDS, NumberList, Section, steps_between
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary, Strangers
@@ -243,9 +242,6 @@ INFORMED: AdversaryName = "informed"
 CROWD: AdversaryName = "crowd"
 
 
-DAY_SECONDS = 86_400
-
-
 class StrangersSettings(Section):
     """A lower bound on people without a prior who may or may not be counted at a sensor, at an hour."""
 
@@ -275,11 +271,8 @@ class StrangersSettings(Section):
                 step_seconds,
                 "take steps of 1 hour or 15 minutes, or leave crowd.strangers out",
             )
-        first = ceil(self.from_hour * 3600 / step_seconds)
-        until = floor(self.until_hour * 3600 / step_seconds)
-        over_midnight = self.until_hour <= self.from_hour
-        steps = until - first + (cycle if over_midnight else 0)
-        if steps < 1:
+        steps = steps_between(self.from_hour, self.until_hour, step_seconds)
+        if not steps:
             raise SettingsError(
                 f"a whole step of {step_seconds} seconds must lie between from_hour and until_hour of "
                 f"strangers at {self.sensor!r}",
@@ -287,7 +280,8 @@ class StrangersSettings(Section):
                 "give the hours in which they are there in every step",
             )
         chances = self.least_chance, self.most_chance
-        return Strangers(self.sensor, first % cycle, until or cycle, cycle, self.people, *chances)
+        first, until = steps.start % cycle, steps.stop % cycle or cycle
+        return Strangers(self.sensor, first, until, cycle, self.people, *chances)
 
 
 class CrowdSettings(Section):

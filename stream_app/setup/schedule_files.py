@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeGuard
 
@@ -20,6 +19,7 @@ from models.calendar import Calendar, dates_of
 from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule, check_window_ends
 from models.text import parse_json
+from stream_app.exceptions import meant
 
 TIER_PREFIX = "epsilon_"
 _TOP_KEYS = ("first_slot", "steps", "calendar")
@@ -77,7 +77,9 @@ def parse_schedule(document: object, registry: SensorRegistry) -> Schedule:
     for key in fields:
         if key not in _TOP_KEYS:
             raise ScheduleError(
-                "a schedule has the keys first_slot, steps and calendar", repr(key), _suggest(key, _TOP_KEYS)
+                "a schedule has the keys first_slot, steps and calendar",
+                repr(key),
+                meant(key, _TOP_KEYS, "remove it"),
             )
     first_slot = fields.get("first_slot", 0)
     if not _is_index(first_slot):
@@ -101,7 +103,9 @@ def _calendar(document: object, first_slot: int) -> Calendar:
     for key in fields:
         if key not in _CALENDAR_KEYS:
             raise ScheduleError(
-                f"calendar has the keys {', '.join(_CALENDAR_KEYS)}", repr(key), _suggest(key, _CALENDAR_KEYS)
+                f"calendar has the keys {', '.join(_CALENDAR_KEYS)}",
+                repr(key),
+                meant(key, _CALENDAR_KEYS, "remove it"),
             )
     zone, origin, step_seconds = (fields.get(key) for key in _CALENDAR_KEYS[:3])
     holidays = fields.get("holidays", [])
@@ -219,9 +223,3 @@ def _mapping(value: object, what: str, example: str) -> Mapping[str, object]:
 def _is_index(value: object) -> TypeGuard[int]:
     """Whether the value is an integer >= 0; JSON's true is not one."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _suggest(key: str, known: tuple[str, ...]) -> str:
-    """The closest known key, in words."""
-    close = get_close_matches(key, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else "remove it"

@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, time
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -50,7 +50,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-_DAY_SECONDS = 86_400
+DAY_SECONDS = 86_400
+
+
+def steps_between(from_hour: float, until_hour: float, step_seconds: int) -> range:
+    """The whole steps between two hours of a day, past midnight where the second is not the later one."""
+    first, until = (hour * 3600 / step_seconds for hour in (from_hour, until_hour))
+    return range(ceil(first), floor(until) + (DAY_SECONDS // step_seconds if until <= first else 0))
 
 
 class QuestionSettings(Section):
@@ -94,15 +100,12 @@ class QuestionSettings(Section):
         """1 for each step of a day that lies between the hours; none where all are asked about."""
         if self.from_hour is None or self.until_hour is None:
             return ()
-        cycle = _DAY_SECONDS // step_seconds
-        if cycle * step_seconds != _DAY_SECONDS:
+        cycle = DAY_SECONDS // step_seconds
+        if cycle * step_seconds != DAY_SECONDS:
             raise ValueError(
                 f"step_seconds must divide a day where hours are asked about, got {step_seconds}"
             )
-        first, until = (hour * 3600 / step_seconds for hour in (self.from_hour, self.until_hour))
-        if until <= first:
-            until += cycle
-        asked = {step % cycle for step in range(ceil(first), floor(until))}
+        asked = {step % cycle for step in steps_between(self.from_hour, self.until_hour, step_seconds)}
         if not asked:
             raise ValueError(
                 f"a whole step of {step_seconds} seconds must lie between from_hour and until_hour, "
@@ -660,6 +663,10 @@ class QualitySettings(Section):
         return bool(self.largest_counts) or any(limit is not None for limit in limits)
 
 
+ScaledCounts: TypeAlias = FilesMap | PayloadSettings | SensorThingsSettings
+"""What says whether counts with decimals are taken, and by how much one person moves a count."""
+
+
 class ConnectSettings(Section):
     """How counts come in that are no messages, and how releases go out."""
 
@@ -673,7 +680,7 @@ class ConnectSettings(Section):
     """a service of OGC SensorThings 1.1"""
 
     @property
-    def scaled(self) -> list[FilesMap | PayloadSettings | SensorThingsSettings]:
+    def scaled(self) -> list[ScaledCounts]:
         """The mappings that declare that counts were scaled before they came."""
         mappings = (self.files, self.http.map, self.mqtt.map, self.sensorthings)
         return [mapping for mapping in mappings if mapping.largest_factor is not None]

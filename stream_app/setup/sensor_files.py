@@ -20,7 +20,6 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from math import asinh, degrees, isfinite, radians, tan
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple, TypeGuard
 from models.exceptions import SensorError
 from models.releases import CountingWindow, Counts, MoveSensor, PerDay, Sensor, SensorRegistry
 from models.text import parse_json
+from stream_app.exceptions import meant
 
 _PLANE, _GLOBE, _SIZE = ("x", "y"), ("lat", "lon"), ("width", "depth")
 _FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
@@ -459,8 +459,7 @@ def _location(where: str, index_of: Mapping[str, int], item: object) -> int:
         return item
     if isinstance(item, str) and item in index_of:
         return index_of[item]
-    close = get_close_matches(str(item), index_of, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "use an index or a name of the priors file"
+    hint = meant(str(item), index_of, "use an index or a name of the priors file")
     raise SensorError(f"a location of {where} must be known to the priors", repr(item), hint)
 
 

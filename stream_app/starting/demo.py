@@ -369,7 +369,7 @@ def _exposed(
     return [
         ExposedPerson(
             pseudonyms.pseudonym(city.population.people[person]),
-            city.habit_of(person),
+            city.ways[city.habits[person]],
             int(worst.step[person]),
             float(worst.baseline[person]),
             float(worst.risk[person]),

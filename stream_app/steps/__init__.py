@@ -23,12 +23,10 @@ from stream_app.steps.plan import (
     follow_schedule,
     is_activations,
     make_plan,
-    policy_of_schedule,
+    plan_of,
     public_release,
-    refuse_unaccounted,
     release_for_tier,
     tier_file,
-    tiers_of,
     with_continued,
     with_windows,
 )

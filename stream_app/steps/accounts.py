@@ -30,7 +30,7 @@ from stream_app.steps.policy.people_shards import new_shadow, people_shares
 from stream_app.steps.risk_output import RiskRecords, crowd_message, summary_message, with_worst
 from stream_app.watching.metrics import over_limit_counts
 from stream_app.watching.people import Standing
-from stream_app.wire import CrowdSummary, OverLimitCounts, RiskSummary, fingerprint_of
+from stream_app.wire import OverLimitCounts, RiskSummary, fingerprint_of
 
 
 class Accounts(NamedTuple):
@@ -160,10 +160,6 @@ class Accounts(NamedTuple):
         for each in self.beside:
             each.reveal_next(names)
 
-    def crowd_summary(self) -> CrowdSummary | None:
-        """The last step in a few numbers against the crowd adversary; None where that is not computed."""
-        return None if self.crowd is None else crowd_message(self.crowd.summary(), self.crowd.adversary)
-
 
 class PeopleAccounts:
     """The ceilings of some people and what rests on them, moved on by :meth:`apply`, step by step.
@@ -286,9 +282,11 @@ class PeopleAccounts:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, without names."""
+        crowd = self.crowd
         return summary_message(
             *(self.accountant.summary(), self.partition, self.assumed, self.mean_attack()),
-            *(self.accounts.crowd_summary(), self.over_limit(self.standing)),
+            None if crowd is None else crowd_message(crowd.summary(), crowd.adversary),
+            self.over_limit(self.standing),
             {each.settings.question: each.summary() for each in self.beside},
         )
 

@@ -197,19 +197,13 @@ class StepEngine:
             crowds=decided.crowds,
             revised=revised,
             accounted=decided.accounted,
-            findings=self._findings(closed),
+            findings=self.devices.note(closed.step, closed.sensors, closed.counts) if self.devices else (),
         )
 
     def _decide(self, closed: ClosedCounts) -> Decided:
         """How the announced sensors of a step are released."""
         crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
         return self._policy.decide(closed.step, closed.sensors, crowds)._replace(crowds=crowds)
-
-    def _findings(self, closed: ClosedCounts) -> tuple[DeviceFinding, ...]:
-        """Which devices seem broken since this step, and which do not any more."""
-        if self.devices is None:
-            return ()
-        return self.devices.note(closed.step, closed.sensors, closed.counts)
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
         return revised_releases(counts, self._decided, self._publisher)

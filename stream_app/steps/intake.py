@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from models.exceptions import ScheduleError, SensorError
 from models.releases import SensorRegistry, check_window_ends
-from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusion, Exclusions
+from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
 from stream_app.wire import (
     MAX_COUNT,
@@ -118,7 +118,11 @@ class Intake:
         if reading.sensor not in self.registry:
             return _refused(origin, Reason.UNKNOWN_SENSOR, self._unknown(reading.sensor))
         if (exclusion := self.exclusions.of(reading.step, reading.sensor)) is not None:
-            return _refused(origin, Reason.EXCLUDED, _not_counted(reading.step, exclusion))
+            hint = (
+                f"sensor {reading.sensor!r} is excluded in step {reading.step} ({exclusion.reason}); nothing "
+                "of it is counted or published"
+            )
+            return _refused(origin, Reason.EXCLUDED, hint)
         if reading.step < self.window.next_step:
             return self._late_reading(reading, origin)
         if reading.step >= self.window.next_step + self.max_ahead:
@@ -286,14 +290,6 @@ def _not_closed(step: int) -> str:
 def _not_active(step: int, sensor: str) -> str:
     """What to do about a count whose sensor was not announced."""
     return f"sensor {sensor!r} is not announced for step {step}; send its activation first"
-
-
-def _not_counted(step: int, exclusion: Exclusion) -> str:
-    """Why a count is not taken, and that this is meant."""
-    return (
-        f"sensor {exclusion.sensor!r} is excluded in step {step} ({exclusion.reason}); nothing of it is "
-        "counted or published"
-    )
 
 
 def _refused(origin: Origin, reason: Reason, hint: str) -> Receipt:

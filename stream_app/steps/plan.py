@@ -328,21 +328,25 @@ def make_plan(
     registry = registry.with_designs(designs_of(settings.release))
     require_strangers(registry, settings.crowd)
     refuse(runner, settings, len(population))
-    if schedule is None or is_activations(schedule):
-        named = {} if schedule is None else load_activations(schedule, registry)
-        exclusions = load_exclusions(settings, registry)
-        announced = exclusions.announced(named)
-        policy = policy_from(settings.release, registry, announced)
-        registry = with_windows(registry, policy)
-        for step, names in named.items():
-            for name in names:
-                check_window_ends(registry.get(name), step)
-        tiers = tier_names(policy.mechanisms())
-        plan = Plan(registry, announced, policy, settings.first_slot, tiers, exclusions=exclusions)
-    else:
-        plan = follow_schedule(settings, load_schedule(schedule, registry), registry)
+    plan = plan_of(settings, schedule, registry)
     plan.exclusions.require_known(() if known is None else (each.name for each in known.sensors))
     return plan
+
+
+def plan_of(settings: Settings, schedule: Path | None, registry: SensorRegistry) -> Plan:
+    """The same for these sensors, whoever runs it, and whatever their exclusions name."""
+    if schedule is not None and not is_activations(schedule):
+        return follow_schedule(settings, load_schedule(schedule, registry), registry)
+    named = {} if schedule is None else load_activations(schedule, registry)
+    exclusions = load_exclusions(settings, registry)
+    announced = exclusions.announced(named)
+    policy = policy_from(settings.release, registry, announced)
+    registry = with_windows(registry, policy)
+    for step, names in named.items():
+        for name in names:
+            check_window_ends(registry.get(name), step)
+    tiers = tier_names(policy.mechanisms())
+    return Plan(registry, announced, policy, settings.first_slot, tiers, exclusions=exclusions)
 
 
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
@@ -353,27 +357,28 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
             f"{schedule.calendar.zone} in the schedule",
             "set timezone, origin and step_seconds there, and take calendar out of the schedule",
         )
-    policy = policy_from(settings.release, registry)
-    registry = with_windows(registry, policy)
-    if isinstance(policy, FixedPolicy):  # a risk budget decides each window when it begins
-        refuse_unaccounted(schedule, registry)
+    otherwise = policy_from(settings.release, registry)
+    registry = with_windows(registry, otherwise)
     exclusions = load_exclusions(settings, registry)
     active = exclusions.without(schedule)
+    policy: Policy
+    if isinstance(otherwise, BudgetPolicy):  # which decides each window when it begins
+        otherwise.follow(active)
+        policy = otherwise
+    else:
+        for step in schedule.steps:
+            in_single_steps(step, registry)  # which refuses a count of a window that is not the one accounted
+        policy = ScheduledPolicy(active, otherwise)
+    scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
     return Plan(
         registry,
         announced_sensors(active),
-        policy_of_schedule(active, policy),
+        policy,
         first_slot_of(settings, schedule),
-        tiers_of(schedule, policy),
+        tier_names([*otherwise.mechanisms(), *scheduled]),
         scheduled_tiers(schedule),
         exclusions,
     )
-
-
-def refuse_unaccounted(schedule: Schedule, registry: SensorRegistry) -> None:
-    """:class:`~models.exceptions.ScheduleError` for a count of a window that is not the one accounted."""
-    for step in schedule.steps:
-        in_single_steps(step, registry)
 
 
 def with_windows(registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy) -> SensorRegistry:
@@ -386,20 +391,6 @@ def with_windows(registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy) -
 def is_activations(path: Path) -> bool:
     """Whether a file of what is known beforehand holds activations (CSV), else it is a schedule (JSON)."""
     return path.suffix.lower() == ".csv"
-
-
-def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[str, ...]:
-    """The tiers that a schedule file and the settings release to, least informed first."""
-    scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
-    return tier_names([*policy.mechanisms(), *scheduled])
-
-
-def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
-    """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
-    if isinstance(policy, BudgetPolicy):
-        policy.follow(schedule)
-        return policy
-    return ScheduledPolicy(schedule, policy)
 
 
 def first_slot_of(settings: Settings, schedule: Schedule) -> int:

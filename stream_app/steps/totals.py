@@ -338,7 +338,8 @@ class RunTotals:
         """The totals that became complete with the steps before this one, since they were asked for last."""
         for name in _LOGS:
             for release in self._new(name):
-                self._totals.take(public_release(release, tiers_in(release)))
+                tiers = {tier for entry in release.releases for tier in entry.tiers or ()}
+                self._totals.take(public_release(release, tiers))
         while self._next < next_step:
             yield from self._totals.closed(self._next)
             self._next += 1
@@ -354,11 +355,6 @@ class RunTotals:
                     return
                 self._read[name] += len(line)
                 yield parsed_line(StepRelease, path, line)
-
-
-def tiers_in(release: StepRelease) -> set[str]:
-    """The names of all tiers of a release."""
-    return {name for entry in release.releases for name in entry.tiers or ()}
 
 
 def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> RunTotals:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any
 
 from models.exceptions import TallyguardError
 from models.text import parse_toml
+from stream_app.exceptions import meant
 
 
 def texts(name: str) -> dict[str, Any]:
@@ -52,8 +52,7 @@ def explain(word: str) -> Entry:
     found = names.get(word.strip().casefold())
     if found is not None:
         return found
-    close = get_close_matches(word.casefold(), names, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else "see all words with `tallyguard explain`"
+    remedy = meant(word.casefold(), names, "see all words with `tallyguard explain`")
     raise GlossaryError("the word must be in the glossary", repr(word), remedy)
 
 

@@ -3,13 +3,13 @@
 What logrotate and similar programs do to a file, and how it is read here:
 
 - *renamed, and a new one created*: it is read to its end once the new file has content, then the new file
-from its
-  beginning; several rotations between two looks are read in the order of their last change
-- *copied and truncated* (``copytruncate``): the rest of the copy is read, then the file from its beginning -
-*truncated without a copy, or overwritten*: :class:`InputError`; what was written since the last look is lost
-- *removed*: waited for, with a warning, so that the silence is not taken for that of the sensors - *changed
-while no run was there*: the place where the run stopped is looked for by content, in the file and in
-  rotated files beside it; if it is in none, :class:`InputError` unless the operator continues without the
+  from its beginning; several rotations between two looks are read in the order of their last change
+- *copied and truncated* (``copytruncate``): the rest of the copy is read, then the file from its beginning
+- *truncated without a copy, or overwritten*: :class:`InputError`; what was written since the last look is
+  lost
+- *removed*: waited for, with a warning, so that the silence is not taken for that of the sensors
+- *changed while no run was there*: the place where the run stopped is looked for by content, in the file and
+  in rotated files beside it; if it is in none, :class:`InputError` unless the operator continues without the
   rest
 
 An open file is recognised by device and inode number, which no other file can have at the same time; at a

@@ -28,9 +28,9 @@ from stream_app.analysis.preflight import check_files
 from stream_app.embedded.totals_file import TOTALS_FILE
 from stream_app.exceptions import SettingsError
 from stream_app.setup.option_settings import ExportFormat
+from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.sections import OccupancySettings
 from stream_app.setup.total_levels import Level, Occupancy, Whole
-from stream_app.starting.connect.released import StepTimes
 from stream_app.starting.connect.sensorthings import observation_of_total
 from stream_app.steps import Intervals, Total, Totals, TotalsWithReleases, complete_totals
 from stream_app.wire import SensorValue, StepRelease
@@ -281,7 +281,7 @@ def test_an_export_describes_its_totals(out: Path, tmp_path: Path) -> None:
     assert all(a.low >= b.low for a, b in zip(narrower, complete_totals(out), strict=True))  # type: ignore[operator]
     asked = complete_totals(out, [Level.of("week by district")])
     assert {each.place for each in asked} == {"north", "south"}
-    sent = observation_of_total(StepTimes(out), asked[0], 0.95)
+    sent = observation_of_total(RunTimes(out), asked[0], 0.95)
     assert sent["result"] == asked[0].value
     assert sent["resultQuality"]["cells"] == asked[0].cells
     assert ("high" in sent["resultQuality"]) == (asked[0].cells == asked[0].of)
@@ -414,7 +414,7 @@ def test_estimates_of_a_window_and_its_parts_are_least_squares(both: Path, tmp_p
     assert pq.read_table(tmp_path / "totals.parquet")["estimate"].to_pylist() == [
         each.estimate for each in every
     ]
-    sent = observation_of_total(StepTimes(both), wholes[0], 0.95)
+    sent = observation_of_total(RunTimes(both), wholes[0], 0.95)
     assert sent["resultQuality"]["estimate"] == wholes[0].estimate
 
 

@@ -76,8 +76,14 @@ def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_
     assert max(most_over(folder, limit)) <= verdict.at.most <= verdict.at.allowed == 1
     words = words_of(folder, tmp_path)
     assert "Yes, if habits are as assumed: 1 of 6 people may be over the limit" in words
-    assert f"Highest added risk, over all people and steps {ceiling_in_words(log.most_added)}" in words
-    assert f"Highest ceiling, over all people and steps {ceiling_in_words(log.most_risk)}" in words
+    assert (
+        f"Highest added risk, over all people and steps {ceiling_in_words(log.view.value('most.added'))}"
+        in words
+    )
+    assert (
+        f"Highest ceiling, over all people and steps {ceiling_in_words(log.view.value('most.ceiling'))}"
+        in words
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,8 +165,8 @@ def test_the_pdf_holds_the_verdict_the_worst_figure_and_the_pictures(tmp_path: P
     assert said.startswith("Yes, if habits are as assumed")
     assert said in pages[0]
     log = read_run(folder)
-    assert ceiling_in_words(log.most_added) in pages[0]
-    assert f"The highest point is {ceiling_in_words(log.most_added)}." in text
+    assert ceiling_in_words(log.view.value("most.added")) in pages[0]
+    assert f"The highest point is {ceiling_in_words(log.view.value('most.added'))}." in text
     assert " guess" in text, "the names of the lines stand in the pictures"
     assert f"1 of {len(pages)}" in pages[0]
     assert not any(person in text for person in population(PEOPLE).people)

@@ -24,7 +24,7 @@ from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
-from stream_app.kafka.broker.clients import LogEnds, LogError, log_while_waiting, start_producer
+from stream_app.kafka.broker.clients import LogEnds, LogError, Writer, log_while_waiting
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
@@ -132,27 +132,15 @@ class PartitionLoader:
         return dict(zip(saved.people.names, saved.people.records, strict=True))
 
 
-class RiskTopic:
+class RiskTopic(Writer):
     """Writes risks, answers and dead letters; a call returns once the broker has acknowledged everything.
 
     A step accounted again after a crash is written again with the same bytes; readers keep the first.
     """
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
-        self._connection = connection
+        super().__init__(connection, enable_idempotence=True, linger_ms=2, max_batch_size=256 * 1024)
         self._topics = topics
-        self._producer: Any = None
-
-    async def start(self) -> None:
-        """Connect."""
-        self._producer = await start_producer(
-            self._connection, enable_idempotence=True, linger_ms=2, max_batch_size=256 * 1024
-        )
-
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
 
     async def write(
         self, partition: int, summary: RiskSummary, people: Sequence[str], records: RiskRecords
@@ -326,7 +314,8 @@ class AccountWorker(Job):
                 self._taking = asyncio.create_task(self._take(event))
                 await asyncio.shield(self._taking)  # a step is finished even if the worker is stopped
             await self._answer()
-            await self._save_sometimes()
+            if (due := self._snapshots.due(self._partitions.values())) is not None:
+                self._snapshots.write(due.partition, await self._thread.do(due.save))
 
     async def finish(self, reason: str) -> None:
         """Leave the group; steps whose risks are written are done, the next owner accounts the rest."""
@@ -335,13 +324,6 @@ class AccountWorker(Job):
         await self._snapshots.stop()
         await self._risks.stop()
         self._thread.stop()
-
-    async def _save_sometimes(self) -> None:
-        """Save a snapshot of one partition, if it is time."""
-        accounts = self._snapshots.due(self._partitions.values())
-        if accounts is not None:
-            saved = await self._thread.do(accounts.save)
-            self._snapshots.write(accounts.partition, saved)
 
     async def _save_last(self) -> None:
         """Save snapshots for the next owners, if the present step is finished in time."""

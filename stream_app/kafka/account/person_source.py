@@ -34,9 +34,8 @@ class SegmentMarks:
     a partition looks when it was last written to, and if that is too long ago, deletes a key that nobody has.
     """
 
-    def __init__(self, deployment: Deployment, now_seconds: Callable[[], float] = time.time) -> None:
+    def __init__(self, deployment: Deployment) -> None:
         self._connection = deployment.connection
-        self._now_seconds = now_seconds
         self._looked_seconds: dict[int, float] = {}
         topics = deployment.topics
         self._quiet_seconds = {
@@ -46,7 +45,7 @@ class SegmentMarks:
 
     async def look(self, partitions: Iterable[int]) -> None:
         """Mark those of these partitions that are quiet; each is looked at every :data:`LOOK_SECONDS`."""
-        looked, now = self._looked_seconds, self._now_seconds()
+        looked, now = self._looked_seconds, time.time()
         due = [each for each in partitions if now - looked.get(each, -LOOK_SECONDS) >= LOOK_SECONDS]
         looked.update(dict.fromkeys(due, now))
         for topic, quiet_seconds in self._quiet_seconds.items():
@@ -63,10 +62,8 @@ class SegmentMarks:
 
     async def _mark_if_quiet(self, topic: str, partition: int, quiet_seconds: float) -> None:
         last: Any = await last_record(self._connection, topic, partition, patient=False)
-        if last is not None and self._now_seconds() - last.timestamp / 1000.0 > quiet_seconds:
-            await self._write(topic, partition)
-
-    async def _write(self, topic: str, partition: int) -> None:
+        if last is None or time.time() - last.timestamp / 1000.0 <= quiet_seconds:
+            return
         producer = await start_producer(self._connection, acks="all")
         try:
             await producer.send_and_wait(topic, None, MARK, partition)

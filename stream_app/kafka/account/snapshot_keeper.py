@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -35,7 +35,7 @@ from stream_app.kafka.account.partition_accounts import (
     SavedAccounts,
     SavedPeople,
 )
-from stream_app.kafka.broker.clients import start_producer
+from stream_app.kafka.broker.clients import Writer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.deployment import Deployment, digest_of
@@ -95,24 +95,12 @@ class SnapshotHead(BaseMessage):
         return self.model_copy(update={"seal": ""}).line()
 
 
-class SnapshotTopic:
+class SnapshotTopic(Writer):
     """Reads and writes the topic; a call returns once the broker has acknowledged everything."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
-        self._connection = connection
+        super().__init__(connection, enable_idempotence=True, max_request_size=LARGE_BYTES)
         self._topic = topic
-        self._producer: Any = None
-
-    async def start(self) -> None:
-        """Connect for writing."""
-        self._producer = await start_producer(
-            self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
-        )
-
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
 
     async def read(self, partition: int, on_progress: Callable[[], None]) -> dict[bytes, bytes]:
         """The last value of each key of a partition; ``on_progress`` is called for each record."""

@@ -529,6 +529,24 @@ async def start_producer(connection: Connection, **settings: Any) -> Any:
     return await _started(AIOKafkaProducer(**login, **settings))
 
 
+class Writer:
+    """What writes with a producer of its own, from its start to its stop."""
+
+    def __init__(self, connection: Connection, **settings: Any) -> None:
+        """``settings`` are those of aiokafka's producer beside the login."""
+        self._connection, self._settings = connection, settings
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        """Connect."""
+        self._producer = await start_producer(self._connection, **self._settings)
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._producer is not None:
+            await self._producer.stop()
+
+
 async def start_consumer(connection: Connection) -> Any:
     """A connected consumer of aiokafka, without a group, of committed transactions only."""
     from aiokafka import AIOKafkaConsumer
@@ -559,14 +577,13 @@ class LogEnds:
     end itself. It looks at most once in ``every_seconds``, and sees nothing while the broker is away.
     """
 
-    def __init__(self, every_seconds: float, now_seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, every_seconds: float) -> None:
         self._every_seconds = every_seconds
-        self._now_seconds = now_seconds
-        self._looked_seconds = now_seconds()
+        self._looked_seconds = time.monotonic()
 
     async def look(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
         """The answer; None if it is too early to ask again, or the broker does not answer."""
-        if self._now_seconds() - self._looked_seconds < self._every_seconds:
+        if time.monotonic() - self._looked_seconds < self._every_seconds:
             return None
         try:
             return await ask()
@@ -576,7 +593,7 @@ class LogEnds:
             logger.warning("the broker does not answer: %s", str(error) or type(error).__name__)
             return None
         finally:
-            self._looked_seconds = self._now_seconds()
+            self._looked_seconds = time.monotonic()
 
 
 WARN_SECONDS = 10.0

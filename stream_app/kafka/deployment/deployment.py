@@ -613,6 +613,12 @@ class Deployment:
         network = self.facts.network
         return self.registry.location_names if network is None else network.places
 
+    @property
+    def removed(self) -> frozenset[str]:
+        """The sensors that the deployment no longer has."""
+        network = self.facts.network
+        return frozenset() if network is None else network.removed
+
     def horizon(self) -> HorizonSettings:
         """The horizon that risks are computed for."""
         return self.settings.horizon_settings(self.settings.first_slot)

@@ -197,7 +197,8 @@ def parse_person(
         raise NoPersonError("all chains of a person must have as many moves; load it again")
     builder = PopulationBuilder()
     try:
-        add_record(builder, f"person {person.person}", person.record(), _no_names)
+        # records name places by index, never by name
+        add_record(builder, f"person {person.person}", person.record(), lambda name: None)
     except (PriorError, PriorFileError) as error:
         raise NoPersonError(_reason(error)) from error
     drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
@@ -252,11 +253,6 @@ def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) 
 def _reason(error: Exception) -> str:
     remedy = error.remedy if isinstance(error, PriorError | PriorFileError) else type(error).__name__
     return f"the prior is not valid: {remedy}; `tallyguard persons load` says where"
-
-
-def _no_names(name: str) -> int | None:
-    """Records name places by index, never by name."""
-    return None
 
 
 def pseudonym_in(record: Any) -> str:

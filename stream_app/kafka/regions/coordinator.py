@@ -112,7 +112,7 @@ class CoordinatorCore(DecidingCore):
         )
         window = engine.intake.window
         assert isinstance(window, SealedWindow)
-        self._window = window
+        self._window: SealedWindow = window
         self._window.left_out |= progress.left_out
         self._next_whole = progress.next_whole
         self._published: dict[int, set[str]] = {}
@@ -166,6 +166,7 @@ class Coordinator(DecidingWorker):
     title = "coordinator"
     transactional_id = "coordinator"
     progress_kind = CoordinatorProgress
+    core_kind = CoordinatorCore
 
     @property
     def _logs(self) -> Mapping[str, tuple[str, int]]:
@@ -184,22 +185,9 @@ class Coordinator(DecidingWorker):
             return clock
         return replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
 
-    async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
-    ) -> CoordinatorCore:
-        deployment, progress = self._deployment, restored.progress
-        assert isinstance(progress, CoordinatorProgress)
-        settings, topics = deployment.settings, deployment.topics
-        network, window = deployment.facts.network, SealedWindow(topics.regions, progress.next_step)
-        window.drop(() if network is None else network.removed)
-        engine = StepEngine(
-            Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
-            self._policy,
-            NoPublisher(),
-            accounts,
-        )
-        return CoordinatorCore(
-            *(engine, self._clock, progress, basis, self._flush, self._flush_above),
-            topics=topics,
-            deployment=deployment.facts.digest_at(progress.next_step),
-        )
+    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+        deployment, regions = self._deployment, self._deployment.topics.regions
+        window = SealedWindow(regions, restored.progress.next_step)
+        window.drop(deployment.removed)
+        intake = Intake(deployment.registry, window, deployment.settings.max_ahead, deployment.exclusions)
+        return StepEngine(intake, self._policy, NoPublisher(), accounts)

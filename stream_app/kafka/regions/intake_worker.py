@@ -35,7 +35,6 @@ from stream_app.kafka.release.release_core import (
 )
 from stream_app.kafka.release.release_log import LogRecord, StepRecords, TransactionLog
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
-from stream_app.kafka.worker_metrics import RegionCounters
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.steps import (
     DeviceWatch,
@@ -98,14 +97,14 @@ class IntakeCore(Core):
         progress: RegionProgress,
         basis: Mapping[str, object],
     ) -> None:
-        super().__init__(StepClock.of(deployment.settings), progress.offsets, deployment.topics)
+        clock = StepClock.of(deployment.settings)
+        super().__init__(intake.window, clock, progress.offsets, deployment.topics)
         self.place, self.partition = place, place.partition
         self.devices = DeviceWatch.of(deployment.settings.quality, deployment.registry)
         if self.devices is not None:
             self.devices.load(progress.devices, progress.next_step)
         self._deployment = deployment
         self._intake = intake
-        self._window = intake.window
         self._publisher = publisher
         self._basis = dict(basis)
         self._written = StepRecords(deployment.topics, partition=place.partition)
@@ -126,16 +125,6 @@ class IntakeCore(Core):
         """The first step whose decision is still needed: more values of it may come, or wait already."""
         waiting = (count.step for counts in self._revised.values() for count in counts)
         return max(0, min([self._next_publish - self._window.late, self._window.first_revisable, *waiting]))
-
-    @property
-    def next_step(self) -> int:
-        """The step that is sealed next."""
-        return self._window.next_step
-
-    @property
-    def watermark(self) -> int:
-        """The last step that most of the region's sensors have reached."""
-        return self._window.watermark
 
     @property
     def takes_priority_logs_only(self) -> bool:
@@ -180,9 +169,6 @@ class IntakeCore(Core):
         elif decision.step >= self._next_publish:
             self._decided[decision.step] = record.offset, self._deployment.schedule_of(decision)
 
-    def _close_through(self, step: int) -> None:
-        self._window.close_through = max(self._window.close_through, step)
-
     def _close_due(self, result: BatchResult) -> None:
         while self._window.is_due():
             closed = self._window.close()
@@ -219,7 +205,11 @@ class IntakeCore(Core):
             self._refuse(RevisedCount(step, sensor, 1, counts[sensor]))
             for sensor in sorted(counts.keys() - set(names))
         )
-        result.rejected += (self._refuse(count) for count in revised if not self._is_decided(count))
+        result.rejected += (
+            self._refuse(count)
+            for count in revised
+            if all(each.sensor.name != count.sensor for each in self._published[count.step].releases)
+        )
         self._next_publish += 1
         self._window.hold_from(self._next_publish)
         first = self.first_revisable
@@ -240,10 +230,6 @@ class IntakeCore(Core):
         }
         counts = (self._window.closed(step) or OpenStep()).counts
         return {sensor: count for sensor, count in counts.items() if sensor not in late}
-
-    def _is_decided(self, count: RevisedCount) -> bool:
-        """Whether the decision on the count's step covers its sensor."""
-        return any(each.sensor.name == count.sensor for each in self._published[count.step].releases)
 
     def _refuse(self, count: RevisedCount) -> Rejected:
         """The dead letter of a count that no decision covers."""
@@ -307,7 +293,7 @@ class IntakeWorker(Job):
             async def inputs(batches: AsyncIterator[Batch]) -> None:
                 async for batch in batches:
                     if batch.partition in self._open:
-                        await self._open[batch.partition].task.receive(batch)
+                        await self._open[batch.partition].task.receive(batch.records)
 
     async def prepare(self, app: App) -> None:
         """Wait until the coordinator, or a load of people, has begun the deployment."""
@@ -338,8 +324,7 @@ class IntakeWorker(Job):
             if shown != self._open.keys():  # also if a region went: another worker shows its sensors now
                 shown = set(self._open)
                 self._monitor.observer.started(RunStarted(0, self._next_step, sensors))
-            if isinstance(self._monitor.counters, RegionCounters):
-                self._monitor.counters.owns(len(self._open))
+            self._monitor.counters.owns(len(self._open))
             if not self._open:
                 self._monitor.pulse.beat(has_work=False)
             await self._wait()
@@ -451,8 +436,8 @@ class IntakeWorker(Job):
         basis[INPUTS] = inputs.identities
         await claim_key(deployment, self._noise_key, place.partition, progress.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
-        network, window = deployment.facts.network, StepWindow.of(settings, saved=restored.window())
-        window.drop(() if network is None else network.removed)
+        window = StepWindow.of(settings, saved=restored.window())
+        window.drop(deployment.removed)
         core = IntakeCore(
             place,
             deployment,

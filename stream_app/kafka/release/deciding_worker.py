@@ -23,7 +23,7 @@ from models.keys import NoiseKey
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.exceptions import RunChangedError, restoring
-from stream_app.kafka.broker.clients import FencedError, LogError, start_producer
+from stream_app.kafka.broker.clients import FencedError, LogError, Writer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import LARGE_BYTES
@@ -134,7 +134,7 @@ def _members(connection: Connection, group: str) -> list[str]:
 # all partitions have answered.
 
 
-class Proposer:
+class Proposer(Writer):
     """Sends questions to account workers and collects their answers.
 
     It runs on the event loop; :meth:`decide` and :meth:`survey` are called by the engine, on another thread.
@@ -142,26 +142,18 @@ class Proposer:
 
     def __init__(self, deployment: Deployment, first: int = 0) -> None:
         """``first`` is the step that is decided next."""
-        self._connection = deployment.connection
+        super().__init__(deployment.connection, enable_idempotence=True, max_request_size=LARGE_BYTES)
         self._topics = deployment.topics
         self._answer_seconds = deployment.settings.kafka.answer_seconds
         self._loop = asyncio.get_running_loop()
-        self._producer: Any = None
         self._answers: asyncio.Queue[Answer | CrowdAnswer] = asyncio.Queue()
         self.partitions = deployment.topics.partitions
         self.source = Source(deployment=deployment.facts.digest_at(first), session=secrets.token_hex(8))
 
     async def start(self) -> None:
         """Connect, and note where answers to questions from now on begin."""
-        self._producer = await start_producer(
-            self._connection, enable_idempotence=True, max_request_size=LARGE_BYTES
-        )
+        await super().start()
         _, self.answers_from = await bounds(self._connection, self._topics.answers)
-
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
 
     def decide(self, negotiation: Negotiation) -> Decided:
         """The decision of all partitions together."""
@@ -275,6 +267,7 @@ class DecidingWorker(Job):
     title: str
     transactional_id: str
     progress_kind: type[Progress] = Progress
+    core_kind: type[DecidingCore]
 
     def __init__(
         self,
@@ -315,10 +308,8 @@ class DecidingWorker(Job):
         """When steps are over."""
 
     @abstractmethod
-    async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
-    ) -> DecidingCore:
-        """The core as the last transaction left it."""
+    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+        """The engine as the last transaction left it."""
 
     def agents(self, app: App) -> None:
         """Inputs, and answers of the account workers: the only worker of the group is given all of them."""
@@ -330,7 +321,7 @@ class DecidingWorker(Job):
             @app.agent(app.batches(topic))
             async def inputs(batches: AsyncIterator[Batch]) -> None:
                 async for batch in batches:
-                    await task.receive(batch)
+                    await task.receive(batch.records)
 
         if proposer is not None:
 
@@ -393,8 +384,12 @@ class DecidingWorker(Job):
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        accounts = await self._remote_accounts(progress.next_step)
-        self._core = await self._make_core(restored, basis, accounts)
+        engine = await self._engine(restored, await self._remote_accounts(progress.next_step))
+        self._core = self.core_kind(
+            *(engine, self._clock, progress, basis, self._flush, self._flush_above),
+            topics=topics,
+            deployment=deployment.facts.digest_at(progress.next_step),
+        )
         await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._monitor.observer.started(RunStarted(0, progress.next_step, names))
@@ -519,6 +514,7 @@ class ReleaseWorker(DecidingWorker):
 
     title = "release worker"
     transactional_id = "release"
+    core_kind = ReleaseCore
 
     @property
     def _logs(self) -> Mapping[str, tuple[str, int]]:
@@ -532,37 +528,22 @@ class ReleaseWorker(DecidingWorker):
     def _step_clock(self) -> StepClock:
         return StepClock.of(self._deployment.settings)
 
-    async def _make_core(
-        self, restored: Restored, basis: Mapping[str, object], accounts: RemoteAccounts
-    ) -> ReleaseCore:
-        settings, registry = self._deployment.settings, self._deployment.registry
+    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+        deployment, settings = self._deployment, self._deployment.settings
         assert self._noise_key is not None  # a worker that publishes has one
-        devices = DeviceWatch.of(settings.quality, registry)
+        devices = DeviceWatch.of(settings.quality, deployment.registry)
         if devices is not None:
             devices.load(restored.progress.devices, restored.progress.next_step)
-        network, window = self._deployment.facts.network, StepWindow.of(settings, saved=restored.window())
-        window.drop(() if network is None else network.removed)
+        window = StepWindow.of(settings, saved=restored.window())
+        window.drop(deployment.removed)
         engine = StepEngine(
-            Intake(registry, window, settings.max_ahead, self._deployment.exclusions),
+            Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accounts,
             devices=devices,
         )
-        await self._recall(engine)
-        return ReleaseCore(
-            engine,
-            self._clock,
-            restored.progress,
-            basis,
-            self._flush,
-            self._flush_above,
-            topics=self._deployment.topics,
-            deployment=self._deployment.facts.digest_at(restored.progress.next_step),
-        )
-
-    async def _recall(self, engine: StepEngine) -> None:
-        """Give the engine the decisions of closed steps for which late or corrected values may still come."""
-        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
-        steps = read_steps(connection, decisions, engine.intake.window.first_revisable, engine.next_step)
-        engine.recall([self._deployment.schedule_of(decision) async for decision in steps])
+        decisions, first = deployment.topics.decisions, window.first_revisable  # late values may still come
+        steps = read_steps(deployment.connection, decisions, first, engine.next_step)
+        engine.recall([deployment.schedule_of(decision) async for decision in steps])
+        return engine

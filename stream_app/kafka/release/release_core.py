@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from accounting.ledgers import PrivacyAccount
-from stream_app.exceptions import restoring
+from stream_app.exceptions import first_fault, restoring
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING, RefusedRecord
@@ -80,7 +80,8 @@ class ArrivalOrder:
         self._merged, self._priority_logs = tuple(logs), tuple(priority_logs)
         self._waiting_bytes = 0
         self._is_at_end = is_at_end
-        self._next_offset = {log: (offsets or {}).get(log, 0) for log in self._waiting}
+        self.next_offsets = {log: (offsets or {}).get(log, 0) for log in self._waiting}
+        """Of each log, the offset after the last record that was added."""
         self._held_since: dict[str, float] = {}  # since when each silent log holds others back, in seconds
 
     def __len__(self) -> int:
@@ -92,20 +93,15 @@ class ArrivalOrder:
         """Whether so many records wait that no more should be fetched for now."""
         return len(self) > _MOST_RECORDS or self._waiting_bytes > _MOST_BYTES
 
-    @property
-    def next_offsets(self) -> Mapping[str, int]:
-        """Of each log, the offset after the last record that was added."""
-        return self._next_offset
-
     def lacks(self, log: str, offset: int) -> bool:
         """Whether the record at this offset has not been added."""
-        return offset >= self._next_offset[log]
+        return offset >= self.next_offsets[log]
 
     def add(self, record: InputRecord) -> None:
         """Add a record; those of one log come in the order of their offsets."""
         self._waiting[record.log].append(record)
         self._waiting_bytes += len(record.value)
-        self._next_offset[record.log] = max(self._next_offset[record.log], record.offset + 1)
+        self.next_offsets[record.log] = max(self.next_offsets[record.log], record.offset + 1)
 
     def take(self, most: int, now_seconds: float, *, priority_logs_only: bool = False) -> list[InputRecord]:
         """The next records in order, at most ``most``."""
@@ -182,7 +178,10 @@ class Core(ABC):
     partition = 0
     devices: DeviceWatch | None = None
 
-    def __init__(self, clock: StepClock, offsets: Mapping[str, int], topics: Topics) -> None:
+    def __init__(
+        self, window: StepWindow, clock: StepClock, offsets: Mapping[str, int], topics: Topics
+    ) -> None:
+        self._window = window
         self._clock = clock
         self._offsets = dict(offsets)
         self._topics = topics
@@ -194,14 +193,14 @@ class Core(ABC):
         return dict(self._offsets)
 
     @property
-    @abstractmethod
     def next_step(self) -> int:
         """The step that closes next."""
+        return self._window.next_step
 
     @property
-    @abstractmethod
     def watermark(self) -> int:
-        """The last step that the inputs show to have begun; -1 for none."""
+        """The last step that most sensors have reached; -1 for none."""
+        return self._window.watermark
 
     @property
     def next_published(self) -> int:
@@ -236,10 +235,6 @@ class Core(ABC):
     def _close_due(self, result: BatchResult) -> None:
         """Close every step that is due."""
 
-    @abstractmethod
-    def _close_through(self, step: int) -> None:
-        """Let steps up to this one close: their ticks have come, and so has everything sent before."""
-
     @property
     def takes_priority_logs_only(self) -> bool:
         """Whether only records of priority logs should be taken for now."""
@@ -272,10 +267,10 @@ class Core(ABC):
         return result
 
     def _reach(self, seconds: float, result: BatchResult) -> None:
-        """Close the steps whose tick has come by this time."""
+        """Close the steps whose tick has come by this time; all that was sent before has come, too."""
         if self.is_over(seconds):
             self._clock.check(seconds, self.next_step)
-            self._close_through(self._clock.due_step(seconds))
+            self._window.close_through = max(self._window.close_through, self._clock.due_step(seconds))
             self._close_due(result)
 
 
@@ -381,7 +376,7 @@ def restore(
     except ValidationError as error:
         raise LogError(
             f"the last records of {topic} must be a progress of this version",
-            error.errors(include_url=False, include_input=False)[0]["msg"],
+            first_fault(error),
             f"run the version that wrote it, or {restoring(topic)}",
         ) from error
 
@@ -405,7 +400,7 @@ class DecidingCore(Core):
         topics: Topics,
         deployment: str | None = None,
     ) -> None:
-        super().__init__(clock, progress.offsets, topics)
+        super().__init__(engine.intake.window, clock, progress.offsets, topics)
         self._written = StepRecords(topics, deployment)
         self.engine, self.devices = engine, engine.devices
         self._basis = dict(basis)
@@ -415,22 +410,9 @@ class DecidingCore(Core):
         self._flush = flush
         self._flush_above = flush_above
 
-    @property
-    def next_step(self) -> int:
-        """The step that closes next."""
-        return self.engine.next_step
-
-    @property
-    def watermark(self) -> int:
-        """The last step that most sensors have reached."""
-        return self.engine.intake.window.watermark
-
     @abstractmethod
     def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
         """What is written of a closed step."""
-
-    def _close_through(self, step: int) -> None:
-        self.engine.close_through(step)
 
     def _close_due(self, result: BatchResult) -> None:
         while self.engine.is_due():
@@ -449,12 +431,12 @@ class DecidingCore(Core):
     def _reached(self, topic: str, kind: type[Progress] = Progress, **own: object) -> LogRecord:
         """The record of the position to continue from; ``own`` are fields of this core."""
         common: dict[str, object] = {
-            "next_step": self.engine.next_step,
+            "next_step": self.next_step,
             "offsets": self._offsets,
             "basis": self._basis,
             "account": self._spent.account.save(),
             "decided": self._spent.decided,
-            "devices": {} if self.devices is None else self.devices.save(self.engine.next_step),
+            "devices": {} if self.devices is None else self.devices.save(self.next_step),
         }
         return LogRecord(topic, PROGRESS_KEY, kind.model_validate({**common, **own}).record())
 
@@ -466,10 +448,9 @@ class ReleaseCore(DecidingCore):
         return self._written.of(closed)
 
     def _position(self) -> Iterator[LogRecord]:
-        window = self.engine.intake.window
-        for key, value in step_records(window.take_changed()).items():
+        for key, value in step_records(self._window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value)
-        yield self._reached(self._topics.progress, window=window.save_position())
+        yield self._reached(self._topics.progress, window=self._window.save_position())
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         is_activation = record.log == self._topics.activations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from stream_app.kafka.broker.clients import BrokerError, FencedError, log_while_waiting, start_producer
+from stream_app.kafka.broker.clients import BrokerError, FencedError, Writer, log_while_waiting
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.steps import ClosedStep, public_release, release_for_tier
@@ -29,7 +29,7 @@ class _Uncommitted(Exception):  # noqa: N818 - no error
     """Leaves a transaction without committing it."""
 
 
-class TransactionLog:
+class TransactionLog(Writer):
     """The writer under one transactional id: a worker's, or that of one of its regions.
 
     Starting it fences the writer that had the id before: the broker refuses its next transaction. ``timed``
@@ -37,29 +37,22 @@ class TransactionLog:
     """
 
     def __init__(self, connection: Connection, transactional_id: str, timed: str, partition: int = 0) -> None:
-        self._connection = connection
-        self._transactional_id = transactional_id
-        self._timed = timed, partition
-        self._producer: Any = None
-
-    async def start(self) -> None:
-        """Take over the log."""
-        self._producer = await start_producer(
-            self._connection,
-            transactional_id=self._transactional_id,
+        super().__init__(
+            connection,
+            transactional_id=transactional_id,
             transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
             max_request_size=LARGE_BYTES,
         )
+        self._timed = timed, partition
 
     async def stop(self) -> None:
         """Leave the log; what was not committed is never visible."""
         from aiokafka.errors import ProducerFenced
 
-        if self._producer is not None:
-            try:
-                await self._producer.stop()
-            except ProducerFenced:  # aiokafka 0.14 raises it before it has closed its connections
-                await self._producer.client.close()
+        try:
+            await super().stop()
+        except ProducerFenced:  # aiokafka 0.14 raises it before it has closed its connections
+            await self._producer.client.close()
 
     async def broker_seconds(self) -> float:
         """The broker's time, from its stamp on a record that is never committed.

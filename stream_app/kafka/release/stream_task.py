@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import LogEnds, LogError
-from stream_app.kafka.broker.streams import App, Batch
+from stream_app.kafka.broker.streams import App
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import (
     TopicDescription,
@@ -28,7 +28,7 @@ from stream_app.kafka.deployment.log_reader import (
 )
 from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord
 from stream_app.kafka.release.release_log import TransactionLog
-from stream_app.kafka.worker_metrics import ReleaseCounters
+from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
 from stream_app.steps import DeviceWatch, StepClock
 from stream_app.watching.events import Observer
@@ -166,7 +166,7 @@ _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 class TaskMonitor:
     """What the tasks of a process report to: observer, counters, and one sign of life of all of them."""
 
-    def __init__(self, observer: Observer, counters: ReleaseCounters, pulse: Pulse) -> None:
+    def __init__(self, observer: Observer, counters: InputCounters, pulse: Pulse) -> None:
         self.observer = observer
         self.counters = counters
         self.pulse = pulse
@@ -284,17 +284,14 @@ class StreamTask:
         self._monitor.pulse.progress()
         self._notify(result, began)
 
-    async def receive(self, batch: Batch) -> None:
-        """Take what an agent was given; returns once not too many records wait."""
-        await self._keep(batch.records)
-
     async def _follow(self, name: str) -> None:
         topic, _ = self._inputs.logs[name]
         async for records in follow(self._connection, topic, self._order.next_offsets[name]):
             stop_if_cancelled()
-            await self._keep(records)
+            await self.receive(records)
 
-    async def _keep(self, records: Sequence[Any]) -> None:
+    async def receive(self, records: Sequence[Any]) -> None:
+        """Take records; returns once not too many wait."""
         for record in records:
             name = self._names[record.topic, record.partition]
             stamp_seconds, value, key = record.timestamp / 1000.0, record.value or b"", record.key or b""

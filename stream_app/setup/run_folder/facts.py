@@ -141,10 +141,6 @@ class Network:
                 often = f"{per_day_in_words(before.per_day)} -> {per_day_in_words(sensor.per_day)}"
                 yield Change(kind="sensor", words=f"counts of a person by {name} {often}")
 
-    def reveals_no_more_in(self, later: Network) -> bool:
-        """Whether a later network has no sensor that this one lacks."""
-        return {each.name for each in later.present} <= {each.name for each in self.present}
-
     def _check_places(self, names: tuple[str, ...]) -> None:
         gone = next((each for each in self.places if each not in names), None)
         if len(names) < len(self.places) and gone is not None:

@@ -22,6 +22,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -333,14 +334,11 @@ def advance_noise_key(settings: Settings, output: Path | None, author: Author | 
             "no run.json in it",
             "correct --output; on Kafka leave it out",
         )
-    lock = FolderLock(output)
-    try:
+    with closing(FolderLock(output)):
         first = whole_steps(output)
         _hand_over(output, key, later, first, author)
         carry_record(settings, output, key, later)
         key.advance_file(file, later.epoch)
-    finally:
-        lock.release()
     return AdvancedKey(file, later.epoch, first)
 
 

@@ -276,12 +276,8 @@ def change_in_words(entry: Entry) -> str | None:
     """How the people of an entry differ from those before; None where they do not."""
     if not entry.about.get("people"):
         return None
-    return f"{_change_of(entry).in_words()} from step {entry.step:,} on{_file_of(entry)}"
-
-
-def people_changes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """A sentence for each change of the people."""
-    return tuple(words for entry in entries if (words := change_in_words(entry)) is not None)
+    change = PeopleChange(**{key: entry.about["people"].get(key) for key in PeopleChange._fields})
+    return f"{change.in_words()} from step {entry.step:,} on{_file_of(entry)}"
 
 
 def priors_by_steps(entries: Sequence[Entry], steps: int) -> tuple[str, ...]:
@@ -306,10 +302,6 @@ def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether the same people are accounted; entries of earlier versions name the file alone."""
     kept = {each[KEPT] for each in (one, other) if KEPT in each}
     return bool(one[PRIORS] == other[PRIORS]) and len(kept) < 2
-
-
-def _change_of(entry: Entry) -> PeopleChange:
-    return PeopleChange(**{key: entry.about["people"].get(key) for key in PeopleChange._fields})
 
 
 def _file_of(entry: Entry) -> str:

@@ -130,17 +130,12 @@ class Record:
         now_seconds: Callable[[], float] = time.time,
     ) -> None:
         self._path = folder / RECORD
-        self._author = author or Author.given()
+        self.author = author or Author.given()
         self._about = dict(about or {})
         self._now_seconds = now_seconds
         self.entries = list(read_entries(self._path))
         if self._path.exists():  # a killed run may not have synced what it wrote, so make it durable first
             self._write(b"")
-
-    @property
-    def author(self) -> Author:
-        """Who appends."""
-        return self._author
 
     @property
     def head(self) -> Mapping[str, Any]:
@@ -149,7 +144,7 @@ class Record:
 
     def hold(self, step: int, facts: Mapping[str, Any]) -> None:
         """Note durably that ``facts`` hold from ``step`` on, if they, or the program, are not as before."""
-        entry = following(self.entries, step, facts, self._author, self._now_seconds(), self._about)
+        entry = following(self.entries, step, facts, self.author, self._now_seconds(), self._about)
         if entry is not None:
             self._append(entry)
 
@@ -162,7 +157,7 @@ class Record:
         """
         last = self.entries[-1] if self.entries else None
         if last is None or (last.kind, last.step, dict(last.logs)) != ("ended", step, dict(logs)):
-            ending, about = self._author._replace(reason=outcome), {PRIVATE: list(private)}
+            ending, about = self.author._replace(reason=outcome), {PRIVATE: list(private)}
             now_seconds = self._now_seconds()
             self._append(
                 next_entry(self.entries, "ended", step, ending, now_seconds, logs=dict(logs), about=about)

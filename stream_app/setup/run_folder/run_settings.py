@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -184,6 +184,24 @@ def days_of_run(run: Mapping[str, Any]) -> Days:
     """The dates of a run's clock, from its ``run.json``."""
     origin = datetime.fromisoformat(run["origin"]) if "origin" in run else datetime.fromtimestamp(0, UTC)
     return Days(int(origin.timestamp()), int(run.get("step_seconds", 3600)), run.get("timezone"))
+
+
+class RunTimes:
+    """When the steps of a run begin, as ``run.json`` records it; each ends where the next one begins."""
+
+    def __init__(self, folder: Path) -> None:
+        run = load_run(folder)
+        self.deployment = str(run["deployment"])
+        self.step_seconds = int(run["step_seconds"])
+        self._origin = datetime.fromisoformat(run["origin"]).astimezone(UTC)
+
+    def start(self, step: int) -> datetime:
+        """The beginning of a step, in UTC."""
+        return self._origin + timedelta(seconds=step * self.step_seconds)
+
+    def text(self, step: int) -> str:
+        """The same in ISO 8601."""
+        return f"{self.start(step):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def facts_if_set(settings: Settings) -> dict[str, Any]:

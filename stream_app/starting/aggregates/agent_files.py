@@ -129,10 +129,14 @@ def _trips(agents: AgentDays, location: NDArray[np.int64]) -> Flows:
     here = location[agents.zone]
     there = np.roll(here, -1, axis=1)
     person, slot = np.nonzero(here != there)
-    keys = np.stack([slot, here[person, slot], there[person, slot]])
-    unique, group = np.unique(keys, axis=1, return_inverse=True)
-    people = np.bincount(group.ravel(), weights=agents.weights[person], minlength=unique.shape[1])
-    return Flows(unique[0], unique[1], unique[2], people.astype(np.float64))
+    return added_up([slot, here[person, slot], there[person, slot]], agents.weights[person])
+
+
+def added_up(keys: Sequence[NDArray[np.int64]], people: NDArray[np.float64]) -> Flows:
+    """Flows of rows of slot, origin and destination (``keys``), each of them once."""
+    unique, group = np.unique(np.stack(keys), axis=1, return_inverse=True)
+    total = np.bincount(group.ravel(), weights=people, minlength=unique.shape[1])
+    return Flows(unique[0], unique[1], unique[2], total.astype(np.float64))
 
 
 def in_slots(

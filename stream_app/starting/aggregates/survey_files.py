@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.fitting.calibration import Flows
 from models.fitting.personas import HOME, WORK, Activity, DayType
 from stream_app.exceptions import InputError
-from stream_app.starting.aggregates.agent_files import AT_HOME, WORKS, numbered
+from stream_app.starting.aggregates.agent_files import AT_HOME, WORKS, added_up, numbered
 from stream_app.starting.counts.tables import needed, numbers, read_table, texts, usual
 
 # Days that are assumed where no survey says what people do, hour by hour.
@@ -163,7 +163,4 @@ def read_flows(path: Path, names: Sequence[str], location: NDArray[np.int64], ou
     far = int(location[outside])
     here = np.array([index.get(name, far) for name in origin], dtype=np.int64)
     there = np.array([index.get(name, far) for name in destination], dtype=np.int64)
-    keys = np.stack([slot.astype(np.int64), here, there])
-    unique, group = np.unique(keys, axis=1, return_inverse=True)
-    total = np.bincount(group.ravel(), weights=people, minlength=unique.shape[1])
-    return Flows(unique[0], unique[1], unique[2], total.astype(np.float64))
+    return added_up([slot.astype(np.int64), here, there], people)

@@ -486,7 +486,9 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         found = [whole_counts(table, each.name, mapping.decimals, written) for each in chosen.wide]
         rounded = sum(each for _, each in found)
         values = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
-        numbers = np.array([names.of_column(each) for each in chosen.wide], dtype=np.int64)
+        numbers = np.array(
+            [names.numbered(each.sensor, each.channel) for each in chosen.wide], dtype=np.int64
+        )
         row = np.flatnonzero(starts.kept)
         cells = (
             np.repeat(starts.instants[row], numbers.size),
@@ -603,7 +605,7 @@ def _by_step(table: Integers, parts: int) -> tuple[Integers, int]:
 def _by_sensor(table: Integers, names: SiteNames) -> tuple[Integers, int]:
     """Sums of the channels of each sensor, where every channel at work was counted."""
     columns, lacking = [], 0
-    for channels in names.channels_by_sensor():
+    for channels in names.by_sensor().values():
         part = table[:, channels]
         if len(channels) > 1:
             counted = part >= 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_app.exceptions import InputError, SettingsError
+from stream_app.exceptions import InputError, SettingsError, meant
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.counts.tables import (
     Layout,
@@ -129,15 +129,14 @@ def wide_columns(path: Path, names: Sequence[str], mapping: FilesMap) -> tuple[W
 
 def _declared(names: Sequence[str], columns: Mapping[str, str]) -> list[WideColumn]:
     """The columns by name, else by the first pattern that fits."""
-    patterns = [key for key in columns if "*" in key]
-    meant = {name: name for name in names if name in columns} | {
-        name: pattern
+    keys = [
+        name
+        if name in columns
+        else next((key for key in columns if "*" in key and is_named(name, [key])), None)
         for name in names
-        if name not in columns
-        for pattern in [next((each for each in patterns if is_named(name, [each])), None)]
-        if pattern is not None
-    }
-    return [WideColumn(name, columns[meant[name]], name) for name in names if name in meant]
+    ]
+    pairs = zip(names, keys, strict=True)
+    return [WideColumn(name, columns[key], name) for name, key in pairs if key is not None]
 
 
 def column_form(pattern: str) -> re.Pattern[str]:
@@ -204,11 +203,10 @@ class Chosen:
 def choose(path: Path, names: Sequence[str], mapping: FilesMap) -> Chosen:
     """The columns that a mapping means; :class:`InputError` for one that is missing, or must not enter."""
     refuse_personal_columns(str(path), names)
-    table = pa.table({name: pa.array([], pa.string()) for name in names})
-    one = _Columns(path, table)
-    starts = one.there("start", mapping.start)
-    sensor = one.first("sensor", mapping.sensor) if mapping.sensor else None
-    count = one.there("count", mapping.count) if mapping.count else ()
+    there = partial(_there, path, pa.table({name: pa.array([], pa.string()) for name in names}))
+    starts = there("start", mapping.start)
+    sensor = there("sensor", mapping.sensor)[0] if mapping.sensor else None
+    count = there("count", mapping.count) if mapping.count else ()
     if (sensor is None) != (not count):
         raise InputError(
             "a mapping must name both sensor and count (long files), or columns (wide files)",
@@ -222,7 +220,7 @@ def choose(path: Path, names: Sequence[str], mapping: FilesMap) -> Chosen:
             f'set uptime = "{_UPTIME}", so that hours hardly counted are none; or ignore the column',
         )
     end, channel, uptime = (
-        None if name is None else one.first(key, (name,))
+        None if name is None else there(key, (name,))[0]
         for key, name in (("end", mapping.end), ("channel", mapping.channel), ("uptime", mapping.uptime))
     )
     wide = (
@@ -234,46 +232,27 @@ def choose(path: Path, names: Sequence[str], mapping: FilesMap) -> Chosen:
     return Chosen(" ".join(starts), end, sensor, channel, count, uptime, wide, joined)
 
 
-class _Columns:
-    """Columns of a file by the keys of a mapping."""
-
-    def __init__(self, path: Path, table: pa.Table) -> None:
-        self._path, self._table = path, table
-
-    def first(self, key: str, usual: Sequence[str]) -> str:
-        """The first of the names that the file has."""
-        return self.there(key, usual)[0]
-
-    def there(self, key: str, usual: Sequence[str]) -> tuple[str, ...]:
-        """Those of the names that the file has; :class:`InputError` where it has none."""
-        if not usual:
-            raise InputError(
-                "a mapping must say where an interval starts",
-                "no `start`",
-                "choose a --preset, or set start, sensor and count in [connect.files]",
-            )
-        found = tuple(name for name in dict.fromkeys(usual) if name in self._table.column_names)
-        if not found:
-            close = get_close_matches(usual[0], named_columns(self._table), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {columns_in_words(self._table)}"
-            raise InputError(
-                f"{self._path} must have the column of `{key}`", f"no {' or '.join(map(repr, usual))}", hint
-            )
-        return found
+def _there(path: Path, table: pa.Table, key: str, usual: Sequence[str]) -> tuple[str, ...]:
+    """Those of a key's names that the file has; :class:`InputError` where it has none."""
+    if not usual:
+        raise InputError(
+            "a mapping must say where an interval starts",
+            "no `start`",
+            "choose a --preset, or set start, sensor and count in [connect.files]",
+        )
+    found = tuple(name for name in dict.fromkeys(usual) if name in table.column_names)
+    if not found:
+        raise InputError(
+            f"{path} must have the column of `{key}`",
+            f"no {' or '.join(map(repr, usual))}",
+            meant(usual[0], named_columns(table), f"it has {columns_in_words(table)}"),
+        )
+    return found
 
 
 def layout_of(mapping: FilesMap) -> Layout:
     """How a mapping says that files are laid out."""
-    return Layout(
-        mapping.header,
-        mapping.header_lines,
-        mapping.footer,
-        mapping.encoding,
-        mapping.separator,
-        mapping.sheet,
-        mapping.records,
-        mapping.week,
-    )
+    return Layout(*(getattr(mapping, key) for key in Layout._fields))
 
 
 def said_by(texts: Iterable[str | None], wanted: Sequence[str]) -> NDArray[np.bool_]:
@@ -425,22 +404,15 @@ class SiteNames:
     def _taken(self, text: str, channel: str) -> int:
         called = (text, channel, f"{text} {channel}".strip())
         is_ignored = any(is_named(each, self._mapping.ignore) for each in called)
-        return -1 if is_ignored else self._numbered(text, channel)
-
-    def of_column(self, column: WideColumn) -> int:
-        """The channel of a column of a wide file."""
-        return self._numbered(column.sensor, column.channel)
+        return -1 if is_ignored else self.numbered(text, channel)
 
     @property
     def sensors(self) -> tuple[str, ...]:
         """The deployment's sensors; :class:`InputError` where it is not declared what channels are."""
-        return tuple(self._by_sensor())
+        return tuple(self.by_sensor())
 
-    def channels_by_sensor(self) -> Sequence[list[int]]:
+    def by_sensor(self) -> dict[str, list[int]]:
         """The channels of each sensor, in the order of :attr:`sensors`."""
-        return list(self._by_sensor().values())
-
-    def _by_sensor(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for (sensor, channel), number in self._number.items():
             is_apart = self._mapping.channels == "apart" and channel
@@ -454,7 +426,8 @@ class SiteNames:
             )
         return {name: found[name] for name in sorted(found)}
 
-    def _numbered(self, text: str, channel: str) -> int:
+    def numbered(self, text: str, channel: str) -> int:
+        """The number of a channel of what the file calls a sensor, a new one where it was not met before."""
         name = text
         if self._lookup is not None:
             if text not in self._lookup:

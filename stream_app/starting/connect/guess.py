@@ -399,7 +399,7 @@ class _Columns:
             for name in rest
             if not table[name].null_count
             and not self._are_counts(name)
-            and not self._are_times(name)
+            and self._read((name,)) is None
             and not self._repeats([name])
         ]
         return min(words, key=lambda name: len(table[name].unique()), default=None)
@@ -472,9 +472,6 @@ class _Columns:
         except pa.ArrowException:
             return None
         return times.seconds[at]
-
-    def _are_times(self, name: str) -> bool:
-        return self._read((name,)) is not None
 
     def _are_dates(self, name: str) -> bool:
         column: Any = self._table[name].combine_chunks()
@@ -573,11 +570,10 @@ def read_counts(
     try:
         guess = guessed(path, said)
         mapping = resolved_map(guess.mapping(said))
-        scaled = opened_table(path, layout_of(mapping)).names.count(MOST_COUNTS)
-        if scaled:  # as `connect files` writes it for counts that were scaled
-            most_counts = max(
-                most_counts, int(read_table(path).column(MOST_COUNTS).cast(pa.int64()).to_numpy().max())
-            )
+        layout = layout_of(mapping)
+        if MOST_COUNTS in opened_table(path, layout).names:  # by `connect files`, for counts that were scaled
+            declared = read_table(path, layout).column(MOST_COUNTS).cast(pa.int64()).to_numpy()
+            most_counts = max(most_counts, int(declared.max()))
         found = read_archive([path], mapping)
     except InputError as error:
         raise InputError(error.must, error.got, remedies(str(error.remedy))) from None

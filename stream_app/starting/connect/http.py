@@ -264,19 +264,12 @@ class Receiver:
             loop, closing = asyncio.get_running_loop(), asyncio.Event()
             for number in _SIGNALS:
                 loop.add_signal_handler(number, closing.set)
-            self._queue, self._connections = (
-                CommitQueue(self._journal, self._letters),
-                Connections(self._visit),
-            )
-            server = await loop.create_server(self._connections, sock=listening, ssl=self._senders.tls)
-            tasks = [asyncio.create_task(work) for work in (self._queue.run(), self._connections.watch())]
+            self._queue = CommitQueue(self._journal, self._letters)
+            self._connections = Connections(self._visit)
             is_listening(address)
-            await closing.wait()
-            server.close()
-            await self._connections.shutdown(_CLOSING_SECONDS)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._connections.serve(
+                closing, _CLOSING_SECONDS, self._queue.run(), sock=listening, ssl=self._senders.tls
+            )
 
         asyncio.run(serve())
 

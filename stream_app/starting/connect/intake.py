@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from models.text import parse_json
@@ -17,14 +16,6 @@ from stream_app.setup.settings import Settings
 from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, journal_of
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.wire import Reason, reject
-
-
-class Stop(Protocol):
-    """Says when to stop."""
-
-    @property
-    def is_set(self) -> bool:
-        """Whether somebody asked to."""
 
 
 class Pauses:
@@ -95,9 +86,7 @@ class PayloadIntake:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._rejected.close()
 
     @property
@@ -145,11 +134,8 @@ def open_intake(
     """
     if mapping is None:
         make_folder(folder)
-        lock = FolderLock(folder)
-        try:
+        with closing(FolderLock(folder)):
             yield None
-        finally:
-            lock.release()
         return
     with (
         journal_of(folder, settings, mapping, sensors) as journal,

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from models.releases import SensorRegistry
@@ -182,13 +181,9 @@ class StepFold:
         self.ends: Literal["exclusive", "inclusive"] | None = None
         """What was recognised of the feed; None while nothing is known."""
         self._sensors: dict[tuple[str, int], _Sensor] = {}  # by name and version
-        self._withheld: list[tuple[_Sensor, tuple[int, int], StepCount]] = []
+        self.withheld: list[tuple[_Sensor, tuple[int, int], StepCount]] = []
+        """The count that waits until it is known how the feed's intervals end."""
         self._undo: list[Callable[[], object]] = []
-
-    @property
-    def has_withheld(self) -> bool:
-        """Whether a count waits until it is known how the feed's intervals end."""
-        return bool(self._withheld)
 
     def take(self, counts: Sequence[SensorCount]) -> Folded:
         """Take the counts of intervals that are new; of an interval that is known the first count stands.
@@ -300,9 +295,9 @@ class StepFold:
 
     def _know(self, ends: Literal["exclusive", "inclusive"]) -> None:
         """Note how the feed's intervals end; the one that waited is dropped if they turn out exclusive."""
-        before = self._withheld
-        self.ends, self._withheld = ends, []
-        self._undo += [partial(setattr, self, "ends", None), partial(setattr, self, "_withheld", before)]
+        before = self.withheld
+        self.ends, self.withheld = ends, []
+        self._undo += [partial(setattr, self, "ends", None), partial(setattr, self, "withheld", before)]
         for sensor, interval, count in before if ends == "exclusive" else ():
             parts = sensor.parts.get(count.step, {})
             people = parts.pop(interval, None)
@@ -316,11 +311,11 @@ class StepFold:
         found = [count] if is_whole else []
         if self._known_ends is not None:
             return found
-        if not self._withheld:
-            self._withheld = [(sensor, interval, count)]
-            self._undo.append(self._withheld.clear)
+        if not self.withheld:
+            self.withheld = [(sensor, interval, count)]
+            self._undo.append(self.withheld.clear)
             return []
-        before, first, earlier = self._withheld[0]
+        before, first, earlier = self.withheld[0]
         self._know("inclusive")
         is_step = first[1] - first[0] == before.seconds
         return sorted([earlier, *found] if is_step else found)
@@ -517,16 +512,14 @@ class CountJournal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Give the folder back; what was not committed is dropped."""
         self._counts.close()
         self._messages.close()
-        self._lock.release()
+        self._lock.close()
 
     def take(self, counts: Sequence[SensorCount]) -> TakenCounts:
         """Take what is new of a payload; after :meth:`commit` all of it is durable, new or known.
@@ -537,7 +530,7 @@ class CountJournal:
         """
         self._check_clock()
         self._check(counts)
-        has_waited = self._fold.has_withheld
+        has_waited = bool(self._fold.withheld)
         folded = self._fold.take(counts)
         if has_waited and self._fold.ends is not None:
             logger.info("%s", ENDS_IN_WORDS[self._fold.ends])

@@ -22,10 +22,12 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from models.exceptions import TallyguardError
 from stream_app.exceptions import PeerError, SettingsError
+from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.intake import Pauses, Stop, client_tls
-from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
+from stream_app.setup.this_process import StopRequest
+from stream_app.starting.connect.intake import Pauses, client_tls
+from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
 
@@ -677,9 +679,9 @@ class RetainedReleases:
         yield _Message(under, release.line().rstrip(), self._log.reached, is_late)
 
 
-def one_value(times: StepTimes, step: int, entry: SensorValue, intervals: Intervals) -> bytes:
+def one_value(times: RunTimes, step: int, entry: SensorValue, intervals: Intervals) -> bytes:
     """What one sensor publishes of a step, by itself: with when it is of, and how far off it may be."""
-    start, end = times.start(entry.first_step(step)), times.end(step)
+    start, end = times.text(entry.first_step(step)), times.text(step + 1)
     document: dict[str, Any] = {"v": 1, "step": step, "start": start, "end": end}
     document |= entry.model_dump(mode="json", exclude_none=True) | interval_in(entry, intervals)
     return json.dumps(document).encode()
@@ -694,7 +696,7 @@ def relay(
     session: BrokerSession,
     take: Callable[[Sequence[ArrivedMessage]], object] | None,
     releases: RetainedReleases | None,
-    stop: Stop,
+    stop: StopRequest,
 ) -> None:
     """Acknowledge messages once they are durable, and send releases, until ``stop`` is set.
 

@@ -318,7 +318,8 @@ class PayloadMap:
         ``payload`` is parsed JSON, ``topic`` where it came: an MQTT topic, the path of a request.
         :class:`InputError` says what is wrong, and never shows a count.
         """
-        self._refuse_personal(payload)
+        names = (name for name, path in names_with_paths(payload) if path not in self._own)
+        refuse_personal_columns(_PAYLOAD, names)
         found: dict[_Counted, int | None] = {}
         began: dict[tuple[str, int], int | None] = {}
         seen: set[tuple[str, str, int | None, int, int]] = set()
@@ -377,10 +378,6 @@ class PayloadMap:
             )
         before = found[key]
         found[key] = None if before is None or count is None else before + count
-
-    def _refuse_personal(self, payload: object) -> None:
-        names = (name for name, path in names_with_paths(payload) if path not in self._own)
-        refuse_personal_columns(_PAYLOAD, names)
 
     def _records_of(self, payload: Any) -> list[Any]:
         records = self._records.at(payload, payload) if self._records else payload

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from models.text import parse_toml
-from stream_app.exceptions import SettingsError
+from stream_app.exceptions import SettingsError, meant
 from stream_app.setup.sections import FilesMap, PayloadSettings, Section
 from stream_app.starting.counts.tables import is_named
 
@@ -33,8 +32,7 @@ def preset_text(name: str, kind: type[Section] = FilesMap) -> str:
     file = _folder(kind) / f"{name}{_SUFFIX}"
     if Path(name).name != name or not file.is_file():
         known = _names(kind)
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+        hint = meant(name, known, f"there are {', '.join(known)}")
         raise SettingsError("a preset must be one of the package, or a .toml file", repr(name), hint)
     return str(file.read_text(encoding="utf-8"))
 
@@ -63,8 +61,8 @@ def resolved_map(given: Map) -> Map:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"]))
-        known = get_close_matches(key, kind.model_fields, n=1)
-        hint = f"did you mean {known[0]!r}?" if first["type"] == "extra_forbidden" and known else "correct it"
+        is_unknown = first["type"] == "extra_forbidden"
+        hint = meant(key, kind.model_fields if is_unknown else (), "correct it")
         where = f"preset {name}" if name else "connect"
         raise SettingsError(
             f"{where} must be a mapping of {_KINDS[kind]}", f"{key}: {first['msg']}", hint

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.durable import load_document, parsed_line, replace_file
-from stream_app.setup.run_folder.run_settings import load_run
+from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.steps import Intervals, public_release
 from stream_app.wire import LineReader, SensorValue, StepRelease
 
@@ -19,24 +18,6 @@ from stream_app.wire import LineReader, SensorValue, StepRelease
 
 _CHUNK_BYTES = 1 << 18
 _RELEASES, _REVISED = "releases.jsonl", "revised.jsonl"
-
-
-class StepTimes:
-    """When the steps of a run begin and end, as ``run.json`` records it."""
-
-    def __init__(self, folder: Path) -> None:
-        run = load_run(folder)
-        self.deployment = str(run["deployment"])
-        self._origin = datetime.fromisoformat(run["origin"]).astimezone(UTC)
-        self._step = timedelta(seconds=run["step_seconds"])
-
-    def start(self, step: int) -> str:
-        """The beginning of a step, ISO 8601 in UTC."""
-        return f"{self._origin + step * self._step:%Y-%m-%dT%H:%M:%SZ}"
-
-    def end(self, step: int) -> str:
-        """The end of a step, exclusive: the beginning of the next."""
-        return self.start(step + 1)
 
 
 class FollowedReleases:
@@ -47,7 +28,7 @@ class FollowedReleases:
     """
 
     def __init__(self, folder: Path, saved: Mapping[str, Any] | None = None, name: str = _RELEASES) -> None:
-        self.times = StepTimes(folder)
+        self.times = RunTimes(folder)
         self._path = folder / name
         self._lines = LineReader(name, _Growing(self._path), saved, keep_torn=True)
         self._waiting = iter(self._lines)
@@ -82,7 +63,7 @@ class PublishedLog:
         self.intervals = Intervals.of_run(folder)
 
     @property
-    def times(self) -> StepTimes:
+    def times(self) -> RunTimes:
         """When the steps of the run begin and end."""
         return self._logs[_RELEASES].times
 

@@ -14,7 +14,6 @@ from email.utils import parsedate_to_datetime
 from math import inf, isfinite
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
@@ -24,12 +23,14 @@ from yarl import URL
 from models.text import DocumentError, parse_json
 from stream_app.exceptions import InputError, PeerError, SettingsError
 from stream_app.setup.run_folder.durable import load_document, replace_file
+from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
+from stream_app.setup.this_process import StopRequest
 from stream_app.starting.connect import resolved_map
-from stream_app.starting.connect.intake import Pauses, Stop, client_tls
+from stream_app.starting.connect.intake import Pauses, client_tls
 from stream_app.starting.connect.payloads import ABSENT, FirstOf, Versions, iso_duration
-from stream_app.starting.connect.released import PublishedLog, StepTimes, interval_in
+from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, Total, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
 
@@ -130,9 +131,7 @@ class SensorThings:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
     def address(self, path: str, query: Mapping[str, str] | None = None) -> URL:
@@ -323,17 +322,10 @@ class ObservationReader:
     ``take`` makes payloads durable; it may be given the same one again. Each look begins a little before the
     last interval (``look_back_seconds``), for what came late. Observations of several datastreams are taken
     in the order of their intervals, because a run that reads an archive closes its steps one after the other.
-    An Observation of the future, by ``now_seconds``, does not move the place: those of today come after it.
+    An Observation of the future does not move the place: those of today come after it.
     """
 
-    def __init__(
-        self,
-        service: SensorThings,
-        settings: Settings,
-        take: Take,
-        place: Path,
-        now_seconds: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, service: SensorThings, settings: Settings, take: Take, place: Path) -> None:
         chosen = settings.connect.sensorthings
         if not chosen.datastreams:
             raise SettingsError(
@@ -346,8 +338,7 @@ class ObservationReader:
         self._back = (later + 1) * settings.step_seconds if back is None else back
         since = chosen.since or settings.origin
         self._service, self._take, self._place = service, take, place
-        self._settings, self._now_seconds = chosen, now_seconds
-        self._versions = FirstOf.of(chosen.version)
+        self._settings, self._versions = chosen, FirstOf.of(chosen.version)
         self._since = since.timestamp()
         self._has_looked = False
         self._ids = tuple(chosen.datastreams)
@@ -371,7 +362,7 @@ class ObservationReader:
                 return taken
             # What a datastream has beyond its page is not known: the others wait for it.
             until = min((stream.last for stream in streams if not stream.is_over), default=inf)
-            now = self._now_seconds()
+            now = time.time()
             found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
             counted = [each for each in found if each.is_counted]
             if counted:
@@ -522,13 +513,13 @@ _OF_ALL = frozenset({"sensor", "value", "tiers", "version"})
 _Key = tuple[float, float, int | None]  # the start of an interval, the value, and its version
 
 
-def observation(times: StepTimes, step: int, entry: SensorValue, intervals: Intervals) -> dict[str, Any]:
+def observation(times: RunTimes, step: int, entry: SensorValue, intervals: Intervals) -> dict[str, Any]:
     """One published value: how it was noised, and how far off it may be, stands in ``resultQuality``."""
     quality = entry.model_dump(mode="json", exclude_none=True, exclude=set(_OF_ALL))
     quality |= interval_in(entry, intervals)
     version = {} if entry.version is None else {"version": entry.version}
     return {
-        "phenomenonTime": f"{times.start(entry.first_step(step))}/{times.end(step)}",
+        "phenomenonTime": f"{times.text(entry.first_step(step))}/{times.text(step + 1)}",
         "result": entry.value,
         "resultQuality": quality,
         "parameters": {"deployment": times.deployment, "step": step, **version},
@@ -538,11 +529,7 @@ def observation(times: StepTimes, step: int, entry: SensorValue, intervals: Inte
 _TOTAL = "total "  # before the name of one, which a sensor could have, too
 
 
-def _of_totals(datastreams: Mapping[str, str]) -> dict[str, str]:
-    return {f"{_TOTAL}{name}": identity for name, identity in datastreams.items()}
-
-
-def observation_of_total(times: StepTimes, total: Total, level: float) -> dict[str, Any]:
+def observation_of_total(times: RunTimes, total: Total, level: float) -> dict[str, Any]:
     """One total: of how many counts it is, and how far off it may be, stands in ``resultQuality``."""
     quality = {"cells": total.cells, "of": total.of, "sigma": total.sigma, "people": total.people}
     quality["estimate"] = total.estimate
@@ -575,22 +562,19 @@ class ObservationWriter:
             )
         self._service, self._page = service, str(settings.page)
         self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
+        totals = {f"{_TOTAL}{name}": identity for name, identity in settings.totals.items()}
         self._paths = {
             name: f"{entity('Datastreams', identity)}/Observations"
-            for name, identity in {**settings.releases, **_of_totals(settings.totals)}.items()
+            for name, identity in {**settings.releases, **totals}.items()
         }
         self._last: dict[str, float] = {}  # start of the last interval that each datastream has
         self._there: dict[
             str, tuple[float, set[_Key]]
         ] = {}  # what it has from a start on, where that was asked
         self._pending: StepRelease | None = None
-        self._silent = set(settings.releases)
-        self.steps = self.values = self.sent = 0
-
-    @property
-    def silent_sensors(self) -> list[str]:
+        self.silent = set(settings.releases)
         """Sensors with a datastream, of which this process has seen no release."""
-        return sorted(self._silent)
+        self.steps = self.values = self.sent = 0
 
     async def begin(self) -> None:
         """Ask each datastream how far an earlier process came."""
@@ -622,11 +606,11 @@ class ObservationWriter:
         for entry in release.releases:
             if entry.sensor not in self._paths:
                 continue
-            self._silent.discard(entry.sensor)
+            self.silent.discard(entry.sensor)
             if entry.value is None:
                 continue
             values += 1
-            start = PhenomenonTime.parse(times.start(entry.first_step(release.step))).start
+            start = PhenomenonTime.parse(times.text(entry.first_step(release.step))).start
             key = (start, float(entry.value), entry.version)
             if not await self._is_there(entry.sensor, key):
                 await self._write_one(
@@ -737,7 +721,7 @@ class Exchanged(NamedTuple):
 
 
 def exchange(
-    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, *, once: bool
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, *, once: bool
 ) -> Exchanged:
     """``take`` counts and write the releases of ``run`` until ``stop`` is set, or all that is there ``once``.
 
@@ -749,7 +733,7 @@ def exchange(
 
 
 async def _exchange(
-    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: Stop, once: bool
+    settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, once: bool
 ) -> Exchanged:
     chosen = settings.connect.sensorthings
     async with SensorThings(chosen) as service:
@@ -773,7 +757,7 @@ async def _exchange(
                 await asyncio.sleep(_WAIT_SECONDS)
     if writer is None:
         return Exchanged()
-    return Exchanged(writer.steps, writer.values, writer.sent, tuple(writer.silent_sensors))
+    return Exchanged(writer.steps, writer.values, writer.sent, tuple(sorted(writer.silent)))
 
 
 async def _written(writer: ObservationWriter) -> int:
@@ -788,7 +772,7 @@ class _Attempts:
     waited for: the next process finds out what became of what was begun.
     """
 
-    def __init__(self, pause_seconds: float, stop: Stop, *, once: bool) -> None:
+    def __init__(self, pause_seconds: float, stop: StopRequest, *, once: bool) -> None:
         self._pause, self._stop, self._once = pause_seconds, stop, once
         self._again_at = 0.0
         self._has_worked = False

@@ -320,7 +320,8 @@ def write_deployment(
         _write(unfinished, deployment)
         if assumed is not None:
             save_population(assumed, unfinished / ASSUMED_PRIORS)
-            _write_text(unfinished / "assumed-habits.md", assumption_text(assumed.assumed or "", table))
+            text = assumption_text(assumed.assumed or "", table)
+            replace_file(unfinished / "assumed-habits.md", text.encode())
         if folder.exists():
             folder.rmdir()
         unfinished.rename(folder)
@@ -362,9 +363,12 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
     counts: dict[str, object] = {"counts": "passages", "most_counts": most} if most > 1 else {}
     if deployment.most_counts_per_day is not None:
         counts["most_counts_per_day"] = deployment.most_counts_per_day
-    _write_text(folder / "sensors.json", json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
-    _write_text(folder / "locations.txt", "".join(f"{name}\n" for name in (*names, ELSEWHERE)))
-    _write_text(folder / "tallyguard.toml", _settings(deployment))
+    for name, text in (
+        ("sensors.json", json.dumps({**counts, "sensors": rows}, indent=1) + "\n"),
+        ("locations.txt", "".join(f"{name}\n" for name in (*names, ELSEWHERE))),
+        ("tallyguard.toml", _settings(deployment)),
+    ):
+        replace_file(folder / name, text.encode())
     public = os.fdopen(new_file(folder / "schedule.json", PUBLIC_MODE), "w")
     with (
         public as schedule,
@@ -379,11 +383,6 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
             for index in np.flatnonzero(row != NOT_COUNTED):
                 messages.write(Reading(v=1, step=step, sensor=names[index], count=int(row[index])).line())
         schedule.write("\n]}\n")
-
-
-def _write_text(path: Path, text: str) -> None:
-    """What everybody may read, and nobody else write."""
-    replace_file(path, text.encode())
 
 
 def _sensor_row(place: SensorPlace) -> dict[str, object]:

@@ -314,7 +314,7 @@ class BudgetPolicy:
             for sensor, published in counted
         ]
         must_be_raw = frozenset(name for name, wish in wishes.items() if wish.raw == "always")
-        windows = self.windows_at_hand(step, announced)
+        windows = WindowsAtHand.after(self._open, step, announced) if self._registry.windowed else None
         return StepDecider(step, choices, self.limit, self._search, must_be_raw, self._people, windows)
 
     def choices_of_all(self) -> list[SensorChoice]:
@@ -327,10 +327,6 @@ class BudgetPolicy:
         wished = self._wished.get(step)
         releases = () if wished is None else wished.releases
         return next((each.mechanism for each in releases if each.sensor.name == sensor.name), None)
-
-    def windows_at_hand(self, step: int, announced: Sequence[Sensor]) -> WindowsAtHand | None:
-        """The windows that a step finds; None in a deployment without any."""
-        return WindowsAtHand.after(self._open, step, announced) if self._registry.windowed else None
 
     def _windows_begun_in(self, step: int) -> list[tuple[Sensor, int]]:
         """The sensors with a window that is accounted from this step on, and the last step of it.

@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -239,7 +239,23 @@ class Connections(web.Server):
         finally:
             self._waits.pop(handler, None)
 
-    async def watch(self) -> None:
+    async def serve(
+        self, closing: asyncio.Event, seconds: float, *work: Coroutine[Any, Any, None], **listening: Any
+    ) -> None:
+        """Answer until ``closing`` is set, with other ``work`` beside it; clients then have some seconds.
+
+        ``listening`` says where, as :meth:`asyncio.loop.create_server` takes it.
+        """
+        server = await asyncio.get_running_loop().create_server(self, **listening)
+        tasks = [asyncio.create_task(each) for each in (self._watch(), *work)]
+        await closing.wait()
+        server.close()
+        await self.shutdown(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self) -> None:
         """End clients that take too long, until cancelled."""
         while True:
             await asyncio.sleep(PATIENCE_SECONDS / 10)
@@ -351,16 +367,8 @@ class WebServer:
     async def _serve(self) -> None:
         self._loop.set_exception_handler(_log_briefly)
         requests = _Requests(self._sites, self._closing)
-        listening = await self._loop.create_server(requests.connections, sock=self._listening)
-        tasks = [
-            asyncio.create_task(each)
-            for each in (requests.connections.watch(), requests.keep_answers(self.has_answers))
-        ]
-        await self._closing.wait()
-        listening.close()
-        await requests.connections.shutdown(_CLOSING_SECONDS)
-        for task in tasks:
-            task.cancel()
+        reading = requests.keep_answers(self.has_answers)
+        await requests.connections.serve(self._closing, _CLOSING_SECONDS, reading, sock=self._listening)
         requests.close()
 
 

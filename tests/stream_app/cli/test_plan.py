@@ -332,7 +332,7 @@ def test_a_report_has_the_table_to_sign(
 
     log = read_run(files / "out")
     mean = float(np.mean([each.mean_risk for each in log.summaries]))
-    ceilings = [ceiling_in_words(each) for each in (mean, log.most_risk)]
+    ceilings = [ceiling_in_words(each) for each in (mean, log.view.value("most.ceiling"))]
     assert words[words.index("as given") :][2:4] == ceilings
 
 

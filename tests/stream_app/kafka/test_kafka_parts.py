@@ -59,7 +59,7 @@ from stream_app.kafka.release.release_core import (
 from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.tools.producing import Pace, produce
-from stream_app.kafka.worker_metrics import ReleaseCounters
+from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import EXIT_STALLED, Pulse
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.policy import Decided
@@ -170,7 +170,7 @@ def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
         list(records)
 
     async def work() -> None:
-        monitor = TaskMonitor(Observer(), ReleaseCounters(CollectorRegistry()), pulse)
+        monitor = TaskMonitor(Observer(), InputCounters(CollectorRegistry()), pulse)
         inputs, log = InputLogs(deployment, {A: (A, 0), R: (R, 0)}), SimpleNamespace(write=written)
         task = StreamTask("engine", deployment, inputs, log, monitor, SimpleNamespace())  # type: ignore[arg-type]
         clock = StepClock(0, 60, None, 100)

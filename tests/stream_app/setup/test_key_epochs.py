@@ -167,7 +167,7 @@ def test_what_is_not_a_stopped_run_with_its_own_key_is_refused(tmp_path: Path) -
     lock = FolderLock(deployment.output)
     with pytest.raises(OutputLockedError):
         deployment.advance()
-    lock.release()
+    lock.close()
     with pytest.raises(SettingsError, match="write the key to a file"):
         advance_noise_key(settings(), deployment.output)
     deployment.file.write_text(hex_key("33"))

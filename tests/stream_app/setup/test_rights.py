@@ -137,7 +137,7 @@ def test_who_may_read_a_run_cannot_keep_it_from_starting() -> None:
     with tempfile.TemporaryDirectory() as reachable:  # pytest's own folders are closed to others
         out = Path(reachable)
         out.chmod(0o755)
-        FolderLock(out).release()
+        FolderLock(out).close()
         arguments = [sys.executable, "-S", "-c", steal, str(out / "lock")]
         assert subprocess.run(arguments, check=False).returncode == 7
         (out / "lock").chmod(0o644)  # an earlier version's, which the next run closes
@@ -146,7 +146,7 @@ def test_who_may_read_a_run_cannot_keep_it_from_starting() -> None:
         assert subprocess.run(arguments, check=False).returncode == 7
         with pytest.raises(OutputLockedError):
             FolderLock(out)
-        held.release()
+        held.close()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_the_maximum_is_the_same_in_the_chart_the_table_the_terminal_the_page_an
     report, log, places = seen
     highest = max(places.most)
     assert highest > 0.1
-    assert log.most_added == highest, "the report's chart"
+    assert log.view.value("most.added") == highest, "the report's chart"
     assert log.exposed[0].added == highest, "the report's table"
     assert report.exposed[0].added == highest, "the terminal"
     assert places.registry.get_sample_value("tallyguard_highest_added_risk") == highest

@@ -24,6 +24,7 @@ from stream_app.setup.declared import require_most_counts
 from stream_app.setup.sections import FilesMap, PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect import read_archive, resolved_map
+from stream_app.starting.connect.guess import read_counts
 from stream_app.starting.connect.journal import announced_sensors
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.starting.connect.sensorthings import observation_map
@@ -208,3 +209,11 @@ def test_a_file_with_decimals_says_what_is_missing(tmp_path: Path) -> None:
     mapping = {"start": "t", "sensor": "s", "count": "n", "timezone": "UTC"}
     with pytest.raises(InputError, match="largest_factor"):
         read_archive([tmp_path / "n.csv"], FilesMap.model_validate(mapping))
+
+
+def test_a_declared_column_stands_below_the_header_that_is_said(tmp_path: Path) -> None:
+    """The column most_counts is looked for where the mapping says that the names stand, as all others are."""
+    rows = "".join(f"2026-03-02T{hour:02}:00:00Z,north,{hour * 7 % 23},2\n" for hour in range(24))
+    path = tmp_path / "counts.csv"
+    path.write_text(f"made,by,connect,files\ntime,sensor,count,most_counts\n{rows}")
+    assert read_counts(path, header=2).most_counts == 2

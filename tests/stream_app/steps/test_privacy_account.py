@@ -21,7 +21,7 @@ from stream_app.kafka.release import deciding_worker
 from stream_app.kafka.release.deciding_worker import ReleaseWorker
 from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress, restore
 from stream_app.kafka.release.stream_task import TaskMonitor
-from stream_app.kafka.worker_metrics import ReleaseCounters
+from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import FixedPolicy
@@ -140,7 +140,7 @@ def worker(tmp_path: Path) -> ReleaseWorker:
     deployment = Deployment.of(Settings.model_validate({**files, "kafka": {"servers": ("nowhere:9092",)}}))
     policy = FixedPolicy(REGISTRY, Gaussian(2.0), {})
     key = NoiseKey.parse(hex_key("11"))
-    counters = ReleaseCounters(CollectorRegistry())
+    counters = InputCounters(CollectorRegistry())
     return ReleaseWorker(deployment, policy, key, TaskMonitor(Carried(), counters, Pulse()))
 
 
