@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import normalise
+from accounting.hmm.frontier.late_genie_kernel import late_genie_affordable, late_genie_bound
+from accounting.hmm.frontier.one_mistake_kernel import best_but_for_one, one_mistake_affordable
 from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import count_mistakes, gap_matrices, largest_product, marginals, predict
@@ -201,6 +203,7 @@ FRONTIER_GUESS = 3
 
 _VECTORS = 16  # expansions a step of the frontier search, at least
 _LEAST_EXPANSIONS = 640  # of all steps: the optimum, nearly always, of ten steps and a dozen places
+_WORTH_SEARCHING = 200  # steps times mistakes, beyond which expansions leave the bound where it is
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
 _ROUNDED = 1e-9  # more than rounding can take from a sum over the steps
@@ -402,12 +405,23 @@ class _Searched(NamedTuple):
 @jit
 def _search_guess(person: LocalChain, steps: int, mistakes: int) -> _Searched:
     guess = np.empty(steps, np.int64)
-    wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
+    if mistakes == 1 and not is_labelled(person.chain) and one_mistake_affordable(person.chain, steps):
+        found = best_but_for_one(person, guess)
+        return _Searched(guess_success(person, guess, 1), found.bound * (1.0 + _ROUNDING), guess)
+    bound, wanted = np.inf, max(_VECTORS, _LEAST_EXPANSIONS // steps)
+    if (
+        mistakes > 0
+        and not is_labelled(person.chain)
+        and late_genie_affordable(person.chain, steps, mistakes)
+    ):
+        bound = late_genie_bound(person, steps, mistakes)
+        wanted = wanted if steps * mistakes <= _WORTH_SEARCHING else 1
     vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
     if vectors == 0:
-        return _Searched(0.0, np.inf, guess)
+        return _Searched(0.0, bound * (1.0 + _ROUNDING), guess)
     found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
-    return _Searched(guess_success(person, guess, mistakes), found.bound * (1.0 + _ROUNDING), guess)
+    bound = min(bound, found.bound) * (1.0 + _ROUNDING)
+    return _Searched(guess_success(person, guess, mistakes), bound, guess)
 
 
 @jit
@@ -471,21 +485,25 @@ def _labelled_constants(person: LocalChain, steps: int, mistakes: int) -> PriorC
 def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bool) -> PriorConstants:
     """``q`` and the baseline of one person over a horizon of ``steps``.
 
-    Where the frontier search proves that no guess is better than the best one found, neither products of
-    moves nor bounds over subsets are formed: they would take most of the time, and nothing could come of it
-    but rounding.
+    Where the frontier search proves that no guess is better than the one it found, nothing else is looked at,
+    unless Koga's sum is asked for: it would take most of the time, and nothing could come of it but rounding.
+    Products of moves and bounds over subsets are formed for that sum, or where there is no bound by a genie.
     """
     if is_labelled(person.chain):
         return _labelled_constants(person, steps, mistakes)
+    searched = _search_guess(person, steps, mistakes)
+    if not with_koga and searched.bound <= searched.success * (1.0 + 2.0 * _ROUNDING):
+        best = Baseline(searched.success, FRONTIER_GUESS, searched.guess)
+        return PriorConstants(GuessBounds(np.inf, np.inf, np.inf, _bound_of(searched, best)), best)
     marginal = marginals(person, steps)
     known = guesses_by_step(person, marginal, mistakes)
-    searched = _search_guess(person, steps, mistakes)
     bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
-    best = max(known.success, searched.success)
-    if with_koga or mistakes == 0 or searched.bound > best * (1.0 + 2.0 * _ROUNDING):
+    best_success = max(known.success, searched.success)
+    if with_koga or searched.bound > best_success * (1.0 + 2.0 * _ROUNDING):
         slots, place_count = person.chain.start.shape
         gaps = np.empty((0, 1, 1, 1))
-        if gaps_affordable(place_count, slots, steps, mistakes):
+        is_needed = with_koga or searched.bound == np.inf
+        if is_needed and gaps_affordable(place_count, slots, steps, mistakes):
             gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
             bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
         known = or_constant(known, person, marginal, mistakes, gaps)

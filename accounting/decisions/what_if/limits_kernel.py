@@ -104,17 +104,17 @@ def find_largest_guesses(
     """
     for k in range(begin, end):
         chain = chain_view(population, people[k])
-        koga, subsets, markov = 0.0, 0.0, 0.0
+        subsets, markov, frontier = 0.0, 0.0, 0.0
         for slot in range(chain.start.shape[0]):
             for x in range(chain.places.size if is_asked[slot] else 0):
                 known_start = np.zeros(chain.places.size)
                 known_start[x] = 1.0
                 person = LocalChain(chain, known_start, slot)
                 known = prior_constants(person, horizon.steps, horizon.mistakes, False)
-                koga = max(koga, known.guess.koga)
                 subsets = max(subsets, known.guess.subsets)
                 markov = max(markov, known.guess.markov)
-        guesses[people[k]] = max(guesses[people[k]], min(1.0, koga, subsets, markov))
+                frontier = max(frontier, known.guess.frontier)
+        guesses[people[k]] = max(guesses[people[k]], min(1.0, subsets, markov, frontier))
 
 
 class PersonChains(NamedTuple):

@@ -45,6 +45,24 @@ def test_two_nearly_equal_rows_forget_quadratically_faster_than_dobrushin_says()
     assert contraction(matrix) >= total_variation**2 * 0.99  # the channel's true coefficient is about TV^2
 
 
+@pytest.mark.parametrize("places", [1, 7, 16, 17, 33, 40])
+def test_the_coefficient_is_that_of_the_two_rows_that_differ_most(places):
+    rng = np.random.default_rng(places)
+    for exits in {1, 3, places}:
+        matrix = np.zeros((places, places))
+        for x in range(places):
+            reached = rng.permutation(places)[:exits]
+            matrix[x, reached] = rng.dirichlet(np.full(reached.size, 2.0))
+        for _ in range(4):
+            overlap = np.sqrt(matrix) @ np.sqrt(matrix).T
+            common = np.minimum(matrix[:, None], matrix[None]).sum(axis=2)
+            apart = np.minimum(1.0 - common, 1.0 - overlap**2)
+            np.fill_diagonal(apart, 0.0)
+            assert contraction(matrix) == pytest.approx(apart.max(), abs=1e-13)
+            assert contraction(matrix) >= apart.max() - 1e-15
+            matrix = matrix @ matrix
+
+
 def test_one_who_never_moves_forgets_nothing_and_one_without_memory_everything():
     assert contraction(np.eye(3)) == 1.0
     assert contraction(np.full((4, 4), 0.25)) < 1e-14

@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 from accounting.exposure import prior_guess
 from accounting.exposure.prior_constants_kernel import (
     gaps_affordable,
+    guess_success,
     log_subset_maximum,
     prior_constants,
     subset_table,
 )
+from accounting.hmm.frontier.late_genie_kernel import late_genie_bound
+from accounting.hmm.frontier.one_mistake_kernel import best_but_for_one
+from accounting.hmm.frontier.search_kernel import best_guess
 from accounting.hmm.propagation import gap_matrices, marginals
 from models.priors.chain import LocalChain
-from tests.accounting.chains import chain_of, random_case
+from tests.accounting.chains import KINDS, chain_of, random_case, random_matrix
 from tests.accounting.enumeration import all_paths, prior_optimum, subset_maximum
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
 
@@ -59,6 +63,59 @@ def test_what_the_search_has_proved_is_not_computed_again_and_nothing_changes(se
             for each in (account, everything)
         ]
         assert least[0] == pytest.approx(min(least[1], everything.guess.koga), rel=1e-11)
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_the_best_guess_but_for_one_step_is_that_of_all_guesses(seed: int) -> None:
+    case = random_case(np.random.default_rng(seed))
+    steps = max(2, len(case.labels))
+    optimum = prior_optimum(all_paths(case.start, case.matrices, steps, case.first_slot), 1)
+    guess = np.empty(steps, np.int64)
+    found = best_but_for_one(case.person, guess)
+    assert found.bound >= optimum * (1 - 1e-12)
+    assert found.bound == pytest.approx(optimum, rel=1e-12)
+    assert guess_success(case.person, guess, 1) == pytest.approx(optimum, rel=1e-12)
+
+
+@settings(max_examples=20)
+@given(seeds, st.sampled_from(KINDS), st.sampled_from([1, 3]), st.integers(2, 20), st.integers(9, 40))
+def test_the_best_guess_but_for_one_step_is_the_one_that_any_number_of_mistakes_is_searched_with(
+    seed: int, kind: str, slots: int, places: int, steps: int
+) -> None:
+    """Where enumeration ends: the general search brackets it from both sides, however far either comes."""
+    rng = np.random.default_rng(seed)
+    matrices = np.stack([random_matrix(rng, places, kind) for _ in range(slots)])
+    person = LocalChain(chain_of(matrices), rng.dirichlet(np.ones(places)), int(rng.integers(slots)))
+    guess, other = np.empty(steps, np.int64), np.empty(steps, np.int64)
+    found = best_but_for_one(person, guess)
+    searched = best_guess(person, np.ones((steps, places)), 1, 20, other)
+    success = guess_success(person, guess, 1)
+    assert found.attained == pytest.approx(success, rel=1e-11)
+    assert max(success, searched.attained) <= min(found.bound, searched.bound) * (1 + 1e-11)
+
+
+def _shown_at_once(person: LocalChain, matrices: np.ndarray, steps: int, mistakes: int) -> float:
+    """What is won with a genie who shows the truth after every guess, by the recursion over what is left."""
+    won = np.ones((mistakes + 1, person.start.size))
+    for t in range(steps - 1, -1, -1):
+        law = matrices[(person.first_slot + t - 1) % len(matrices)] if t else person.start[np.newaxis]
+        less = np.vstack((np.zeros_like(won[:1]), won[:-1]))
+        won = (less @ law.T) + (law * (won - less)[:, np.newaxis]).max(axis=2)
+    return float(won[mistakes, 0])
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_a_genie_who_is_late_helps_less_than_one_who_is_not_and_more_than_none(seed: int) -> None:
+    case = random_case(np.random.default_rng(seed))
+    steps = len(case.labels)
+    everything = all_paths(case.start, case.matrices, steps, case.first_slot)
+    matrices = case.matrices.reshape(-1, *case.matrices.shape[-2:])
+    for mistakes in range(steps):
+        bound = late_genie_bound(case.person, steps, mistakes)
+        assert prior_optimum(everything, mistakes) * (1 - 1e-12) <= bound
+        assert bound <= _shown_at_once(case.person, matrices, steps, mistakes) * (1 + 1e-12)
 
 
 def test_one_table_serves_every_start() -> None:
