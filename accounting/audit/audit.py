@@ -37,6 +37,7 @@ from accounting.exposure import (
     released_information,
 )
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
+from accounting.exposure.crowd.joint_law import FewCounts
 from accounting.exposure.own_counts import own_count
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
@@ -250,7 +251,7 @@ def audit_person(
         person=name,
         effort=effort,
         attacks=attacks,
-        seen=seen,
+        seen=None if seen is None else seen.of_person(person),
         question_name=question_name,
     )
 
@@ -304,7 +305,7 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
         with_strangers(step, others.apply(step), adversary, *slots_by_the_clock(slot, step.step, calendar))
         for step in steps
     ]
-    return SeenInCrowd(steps, crowds, adversary)
+    return SeenInCrowd(steps, crowds, adversary, FewCounts.of(population, schedule, adversary))
 
 
 def _attacks(
