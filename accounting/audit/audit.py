@@ -28,6 +28,7 @@ from accounting.bounds import (
     smallest,
 )
 from accounting.bounds.noised.own_counts_bound import own_counts_success
+from accounting.bounds.noised.shared_noise_bound import success_by_shared_noise
 from accounting.exceptions import EffortError
 from accounting.exposure import (
     Exposure,
@@ -194,14 +195,18 @@ def audit_exposure(
 
 
 def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
-    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts."""
+    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts.
+
+    Few counts that share noise are looked at together, too.
+    """
     windows, exposure = asked.exposure.windows, asked.exposure
     if windows is None:
-        return by_steps
-    plain = exposure.under(windows.others)
-    owns = [own_count(plain, release) for release in windows.releases]
-    horizon = 0, exposure.steps - 1
-    whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
+        whole = success_by_shared_noise(exposure, asked.mistakes, asked.effort.vectors)
+    else:
+        plain = exposure.under(windows.others)
+        owns = [own_count(plain, release) for release in windows.releases]
+        horizon = 0, exposure.steps - 1
+        whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
     if whole is None or whole >= by_steps.value:
         return by_steps
     return smallest({"own_counts": whole}, baseline(exposure, asked.mistakes).success, asked.effort)

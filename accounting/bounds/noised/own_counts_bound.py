@@ -362,6 +362,11 @@ def _of_window(states: _States, number: int, window: OwnWindow | OwnPattern) -> 
     return _Channel(window.last, ways, apart * _variance(law), True)
 
 
+def kept_levels(seen: NDArray[np.float64], law: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Levels (L, N) of an own count that cover every value's, ``seen`` (V, N): ``most`` and exact ones."""
+    return _with_exact(*_kept(seen, law, most), np.arange(law.size))[0]
+
+
 def _with_exact(levels: NDArray[np.float64], exact: NDArray[np.float64], count: NDArray[np.int64]) -> Way:
     """These levels of the own ``count`` (K,) of each state, and exact ones as levels: no state is shown."""
     shown = np.diag(exact)[exact > 0.0]

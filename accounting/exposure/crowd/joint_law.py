@@ -10,7 +10,7 @@ stay where they are: both counts have the same of them, so whoever comes or leav
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -79,8 +79,13 @@ class FewCounts:
         step, releases = np.array([t for t, _ in counts]), tuple(each for _, each in counts)
         people = np.floor(weights * adversary.least).astype(np.int64)
         found = cls(step, releases, np.empty(0), people, population.location_count)
-        own = [found._own_law(population, each, schedule) for each in range(len(population))]
-        return cls(step, releases, np.stack(own), people, population.location_count)
+        own = np.empty((len(population), *(2,) * step.size))
+        for number in range(len(population)):
+            chain, start = population.chain(number), population.initial(number)
+            person = Exposure.of(chain, schedule, population.location_count, start)
+            law = law_of_bits(person, step, found.cover[:, person.chain.places])
+            own[number] = law.reshape(own.shape[1:])
+        return replace(found, own=own)
 
     @property
     def cover(self) -> NDArray[np.bool_]:
@@ -114,19 +119,17 @@ class FewCounts:
         law *= 1.0 + _ROUNDING * (int(people.sum()) + 9) * 2**law.ndim
         return CountsAmong(self.step, self.cover, _by_own(law), left_out)
 
-    def _own_law(self, population: Population, person: int, schedule: Schedule) -> NDArray[np.float64]:
-        """Which of the counts one person is in, an axis a count."""
-        own = Exposure.of(
-            population.chain(person), schedule, population.location_count, population.initial(person)
-        )
-        mass, cover = own.start[:, np.newaxis], self.cover[:, own.chain.places]
-        for t in range(own.steps):
-            for each in cover[self.step == t]:
-                is_in = each[:, np.newaxis]
-                mass = np.stack((mass * ~is_in, mass * is_in), axis=2).reshape(mass.shape[0], -1)
-            if t + 1 < own.steps:
-                mass = own.moves[t].T @ mass
-        return np.asarray(mass.sum(axis=0)).reshape((2,) * self.step.size)
+
+def law_of_bits(own: Exposure, step: NDArray[np.int64], cover: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Which counts in these steps (C,) a person is in, (2^C,); they count at own places ``cover`` (C, K)."""
+    mass = own.start[:, np.newaxis]
+    for t in range(own.steps):
+        for each in cover[step == t]:
+            is_in = each[:, np.newaxis]
+            mass = np.stack((mass * ~is_in, mass * is_in), axis=2).reshape(mass.shape[0], -1)
+        if t + 1 < own.steps:
+            mass = own.moves[t].T @ mass
+    return np.asarray(mass.sum(axis=0))
 
 
 def _is_plain(release: SensorRelease) -> bool:
