@@ -244,7 +244,7 @@ class SeenInCrowd:
 
     def until(self, steps: int) -> SeenInCrowd:
         """The first so many steps."""
-        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps])
+        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps], few=None, whole=None)
 
     def for_information(self, exposure: Exposure) -> Exposure:
         """The person under the steps as this adversary sees them, for bounds on information alone."""
