@@ -28,6 +28,7 @@ from accounting.bounds import (
     smallest,
 )
 from accounting.bounds.noised.own_counts_bound import own_counts_success
+from accounting.bounds.noised.shared_noise_bound import success_by_shared_noise
 from accounting.exceptions import EffortError
 from accounting.exposure import (
     Exposure,
@@ -37,6 +38,7 @@ from accounting.exposure import (
     released_information,
 )
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
+from accounting.exposure.crowd.joint_law import FewCounts
 from accounting.exposure.own_counts import own_count
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
@@ -193,14 +195,18 @@ def audit_exposure(
 
 
 def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
-    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts."""
+    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts.
+
+    Few counts that share noise are looked at together, too.
+    """
     windows, exposure = asked.exposure.windows, asked.exposure
     if windows is None:
-        return by_steps
-    plain = exposure.under(windows.others)
-    owns = [own_count(plain, release) for release in windows.releases]
-    horizon = 0, exposure.steps - 1
-    whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
+        whole = success_by_shared_noise(exposure, asked.mistakes, asked.effort.vectors)
+    else:
+        plain = exposure.under(windows.others)
+        owns = [own_count(plain, release) for release in windows.releases]
+        horizon = 0, exposure.steps - 1
+        whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
     if whole is None or whole >= by_steps.value:
         return by_steps
     return smallest({"own_counts": whole}, baseline(exposure, asked.mistakes).success, asked.effort)
@@ -250,7 +256,7 @@ def audit_person(
         person=name,
         effort=effort,
         attacks=attacks,
-        seen=seen,
+        seen=None if seen is None else seen.of_person(person),
         question_name=question_name,
     )
 
@@ -304,7 +310,7 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
         with_strangers(step, others.apply(step), adversary, *slots_by_the_clock(slot, step.step, calendar))
         for step in steps
     ]
-    return SeenInCrowd(steps, crowds, adversary)
+    return SeenInCrowd(steps, crowds, adversary, FewCounts.of(population, schedule, adversary))
 
 
 def _attacks(

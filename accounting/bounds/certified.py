@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from accounting.bounds.noised.own_counts_bound import Asked, OwnPattern, success_by_pattern
 from accounting.bounds.patterns import EXACT, MOST_LAWS
 from accounting.bounds.patterns.raw_success_kernel import future_ends
 from accounting.bounds.protocol import Effort, LogQuestion, Question
@@ -24,6 +25,7 @@ from accounting.exposure import (
     window_of,
 )
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, StepCrowd, at_level, in_crowd
+from accounting.exposure.crowd.joint_law import CountsAmong, FewCounts
 from accounting.exposure.step_information import observe
 from accounting.numerics import divergence_root, most_moved
 from models.releases import StepSchedule
@@ -223,7 +225,7 @@ def log_question(
 #
 # Beyond the papers: Koga, Meehan and Chaudhuri name this adversary as future work.
 
-BY_INFORMATION, BY_LEVELS = "crowd_divergence", "crowd_levels"
+BY_INFORMATION, BY_LEVELS, BY_ALL_COUNTS = "crowd_divergence", "crowd_levels", "crowd_counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +235,16 @@ class SeenInCrowd:
     steps: Sequence[StepSchedule]
     crowds: Sequence[StepCrowd]
     adversary: CrowdAdversary
+    few: FewCounts | None = None  # all counts, where there are few
+    whole: CountsAmong | None = None  # these as one person's
+
+    def of_person(self, person: int) -> SeenInCrowd:
+        """With all counts together, where there are few, of one of those who live like this prior."""
+        return self if self.few is None else replace(self, whole=self.few.among(person))
 
     def until(self, steps: int) -> SeenInCrowd:
         """The first so many steps."""
-        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps])
+        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps], few=None, whole=None)
 
     def for_information(self, exposure: Exposure) -> Exposure:
         """The person under the steps as this adversary sees them, for bounds on information alone."""
@@ -293,9 +301,20 @@ def certify_in_crowd(
             return certify(question(seen.at_level(exposure, level), mistakes, certain), baseline).value
 
         found[BY_LEVELS] = over_levels(ceiling, everything.value)
+    together = None if seen.whole is None else success_among(exposure, seen.whole, mistakes, effort.vectors)
+    if together is not None:
+        found[BY_ALL_COUNTS] = together
     if min(found.values()) >= everything.value:
         return everything
     return smallest(found, baseline, certain)
+
+
+def success_among(exposure: Exposure, counts: CountsAmong, mistakes: int, wanted: int) -> float | None:
+    """Success of any adversary who sees these counts of the person of ``exposure`` and of all others."""
+    cover = counts.cover[:, exposure.chain.places]
+    asked = Asked(exposure.start, exposure.moves, exposure.guessed, exposure.cost, 0, False, mistakes)
+    found = success_by_pattern(asked, OwnPattern(counts.step, cover, counts.seen), wanted)
+    return None if found is None else min(1.0, found + counts.left_out)
 
 
 def horizon_risk_in_crowd(

@@ -56,6 +56,7 @@ from models.releases import MoveSensor, WindowRelease, shown_places
 BY_OWN_COUNTS = 65
 _MOST_STATES = 512  # of a person, in one step
 _MOST_OPERATIONS = 2e10  # some seconds of one core
+_MOST_OPERATIONS_AT_ONCE = 2e9  # of a pattern
 _TOLERANCE = 1e-7  # of success, of each search
 _KEPT = (1, 2, 4, 8)  # likelihoods of the own count that are kept of one noised count, in its ways
 _LAWS = 8  # of the first state, beside states that are shown
@@ -82,6 +83,48 @@ class OwnWindow(NamedTuple):
     most: int
     times: NDArray[np.int64]  # of presence by where a move leads
     noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
+
+    def counted(
+        self, t: int, before: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """How often people who move from ``before`` in step ``t`` were counted; ``so_far`` is from before."""
+        now = self.times[before, to] + (so_far if t > self.first else 0)
+        return np.minimum(now, self.most)
+
+
+class OwnPattern(NamedTuple):
+    """Counts of presence that say something of each other, by which of them count the person.
+
+    The first is the highest of as many bits as there are counts.
+    """
+
+    step: NDArray[np.int64]  # (C,), of each count, in the order of time
+    cover: NDArray[np.bool_]  # (C, K)
+    seen: NDArray[np.float64]  # (V, 2^C), what is published by which of them count the person
+
+    @property
+    def first(self) -> int:
+        """The step of the first count."""
+        return int(self.step[0])
+
+    @property
+    def last(self) -> int:
+        """The step of the last one."""
+        return int(self.step[-1])
+
+    @property
+    def most(self) -> int:
+        """Where all of them count the person."""
+        return (1 << self.step.size) - 1
+
+    def counted(
+        self, t: int, _: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Which of the counts until step ``t`` count people who are there at ``to``."""
+        now = so_far if t > self.first else np.zeros_like(to)
+        for cover in self.cover[self.step == t]:
+            now = 2 * now + cover[to]
+        return now
 
 
 class Asked(NamedTuple):
@@ -185,8 +228,17 @@ def success_by_own_counts(
     return min((each for each in found if each is not None), default=None)
 
 
+def success_by_pattern(asked: Asked, pattern: OwnPattern, wanted: int) -> float | None:
+    """Success of any adversary who sees these counts; None where it is too expensive."""
+    return _success(asked, (), (pattern,), wanted, 512)
+
+
 def _success(
-    asked: Asked, plain: Sequence[Presence], windows: Sequence[OwnWindow], wanted: int, sequences: int
+    asked: Asked,
+    plain: Sequence[Presence],
+    windows: Sequence[OwnWindow | OwnPattern],
+    wanted: int,
+    sequences: int,
 ) -> float | None:
     """:func:`success_by_own_counts` in one way."""
     states = _states(asked, windows)
@@ -204,6 +256,9 @@ def _success(
     hits = sum(int((each.ways[0][1] > 0.0).sum()) for each in channels) + len(laws)
     a_search = size.steps * (asked.mistakes + 1) ** 2 * (size.moves + 2 * places)
     affordable = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * hits * a_search)))
+    patterns = [each for each in windows if isinstance(each, OwnPattern)]
+    if patterns:
+        affordable = int(_MOST_OPERATIONS_AT_ONCE / (sum(len(each.seen) for each in patterns) * a_search))
     vectors = min(wanted, affordable, affordable_vectors(size, asked.mistakes, wanted))
     if vectors == 0:
         return None
@@ -211,16 +266,17 @@ def _success(
     outside = Outside(laws, np.zeros(places), np.ones((1, places)))
     effort = FrontierEffort(vectors, _TOLERANCE, 4 * EXPANSIONS * vectors, -1)
     sight = _sight(channels, steps, places, sequences * vectors)
+    sight = sight._replace(is_noised=not patterns)  # nothing is charged in full: rare values are many
     return float(frontier_in_sight(person, sight, marginal, asked.mistakes, outside, effort))
 
 
-def _states(asked: Asked, windows: Sequence[OwnWindow]) -> _States | None:
+def _states(asked: Asked, windows: Sequence[OwnWindow | OwnPattern]) -> _States | None:
     """Every place and number of counts that the person can come to, step by step; None where many."""
     place, mass = np.flatnonzero(asked.start), asked.start[asked.start > 0.0]
-    counted = np.zeros((place.size, len(windows)), np.int64)
+    counted, nowhere = np.zeros((place.size, len(windows)), np.int64), np.zeros_like(place)
     for w, window in enumerate(windows):
         if window.first == 0:
-            counted[:, w] = np.minimum(window.times[0, place], window.most)
+            counted[:, w] = window.counted(0, nowhere, place, nowhere)
     states = _States([place], [mass], [counted], [])
     for t, matrix in enumerate(asked.moves, start=1):
         before, to = np.nonzero(matrix[place])
@@ -228,10 +284,7 @@ def _states(asked: Asked, windows: Sequence[OwnWindow]) -> _States | None:
         code, now = to.copy(), np.zeros((to.size, len(windows)), np.int64)
         for w, window in enumerate(windows):
             if window.first <= t <= window.last:
-                now[:, w] = window.times[place[before], to]
-                if t > window.first:
-                    now[:, w] += counted[before, w]
-                now[:, w] = np.minimum(now[:, w], window.most)
+                now[:, w] = window.counted(t, place[before], to, counted[before, w])
                 code = code * (window.most + 1) + now[:, w]
                 _, code = np.unique(code, return_inverse=True)  # so that it does not overflow
         _, at, state = np.unique(code, return_index=True, return_inverse=True)
@@ -287,9 +340,12 @@ def _of_presence(states: _States, count: Presence) -> _Channel:
     return _Channel(count.step, ways, uncertainty, False)
 
 
-def _of_window(states: _States, number: int, window: OwnWindow) -> _Channel:
+def _of_window(states: _States, number: int, window: OwnWindow | OwnPattern) -> _Channel:
     """The count of a window in its last step, by how often the person was counted."""
     count = states.counted[window.last][:, number]
+    if isinstance(window, OwnPattern):
+        law = np.bincount(count, states.mass[window.last], window.most + 1).astype(np.float64)
+        return _Channel(window.last, [(window.seen[:, count], np.zeros(count.size))], _variance(law), True)
     law = np.bincount(count, states.mass[window.last]).astype(np.float64)
     possible = np.flatnonzero(law)
     spread = int(possible[-1] - possible[0])
@@ -300,12 +356,21 @@ def _of_window(states: _States, number: int, window: OwnWindow) -> _Channel:
     for most in (0,) if window.noise.size == 1 else _KEPT:
         kept, exact = _kept(seen, law, most)
         ways.append((kept[:, count], exact[count]))
-    levels, exact = ways[-1]
-    each = np.where(count == np.arange(law.size)[:, np.newaxis], exact, 0.0)
-    ways.append((np.concatenate((levels, each[each.any(axis=1)])), np.zeros(count.size)))
+    ways.append(_with_exact(kept, exact, count))
     padded = np.append(window.noise, np.zeros(spread))
     apart = float(np.maximum(padded - np.roll(padded, spread), 0.0).sum())
     return _Channel(window.last, ways, apart * _variance(law), True)
+
+
+def kept_levels(seen: NDArray[np.float64], law: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Levels (L, N) of an own count that cover every value's, ``seen`` (V, N): ``most`` and exact ones."""
+    return _with_exact(*_kept(seen, law, most), np.arange(law.size))[0]
+
+
+def _with_exact(levels: NDArray[np.float64], exact: NDArray[np.float64], count: NDArray[np.int64]) -> Way:
+    """These levels of the own ``count`` (K,) of each state, and exact ones as levels: no state is shown."""
+    shown = np.diag(exact)[exact > 0.0]
+    return np.concatenate((levels, shown))[:, count], np.zeros(count.size)
 
 
 def _kept(

@@ -323,12 +323,13 @@ class StepObservation:
 
     ``labels`` (M,) gives the outcome of each location, ``outcomes[k]`` the positions (in ``mechanisms``) of
     the sensors that count someone in outcome ``k``; ``outcomes[0]`` is empty. Suppressed sensors are left out
-    as they show nothing.
+    as they show nothing; ``sensors`` are the names of the others.
     """
 
     labels: NDArray[np.int32]
     outcomes: tuple[tuple[int, ...], ...]
     mechanisms: tuple[Mechanism, ...]
+    sensors: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -427,7 +428,10 @@ def observed(releases: tuple[SensorRelease, ...], location_count: int) -> StepOb
     labels = np.zeros(location_count, dtype=np.int32)
     for location in sorted(members):
         labels[location] = outcomes.setdefault(tuple(members[location]), len(outcomes))
-    return StepObservation(labels, tuple(outcomes), tuple(release.accounted for release in released))
+    mechanisms = tuple(release.accounted for release in released)
+    return StepObservation(
+        labels, tuple(outcomes), mechanisms, tuple(release.sensor.name for release in released)
+    )
 
 
 def view_of(releases: tuple[SensorRelease, ...], location_count: int) -> StepView:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from accounting.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
 from accounting.bounds.noised.sampled import sampled_success
+from accounting.bounds.noised.shared_noise_bound import success_by_shared_noise
 from accounting.bounds.windows import window_risk
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import UnknownReleaseError
@@ -125,6 +128,84 @@ def test_passages_and_corrections_are_covered_too(noise: CorrelatedNoise, times:
     if noise is DESIGNS[0]:
         assert audit.certified < 1.0
         assert optimum(noise, 1, 10_000, times, values) > optimum(noise, 1, 10_000) + 0.02
+
+
+def of_design(covariance: NDArray[np.float64], sensors: Sequence[Sensor]) -> tuple[Exposure, CorrelatedNoise]:
+    """The person at these sensors, one a step, all with noise of one design."""
+    noise = CorrelatedNoise.of_covariance(covariance)
+    steps = (
+        StepSchedule(t, (SensorRelease(each, Correlated.of(noise, t)),)) for t, each in enumerate(sensors)
+    )
+    chain = case(noise)[0].chain(0)
+    return Exposure.of(chain, Schedule(tuple(steps)), 2), noise
+
+
+def best_of(covariance: NDArray[np.float64], mistakes: int, draws: int = 100_000) -> tuple[float, float]:
+    """What the best adversary and the best guess without counts get, who knows the noise's covariance."""
+    random, count = np.random.default_rng(13), len(covariance)
+    paths = np.array(list(itertools.product((0, 1), repeat=count)))
+    prior = np.array([3 / 7, 4 / 7])[paths[:, 0]] * np.prod(MATRIX[paths[:, :-1], paths[:, 1:]], axis=1)
+    truth = random.choice(len(paths), size=draws, p=prior)
+    seen = paths[truth] + random.multivariate_normal(np.zeros(count), covariance, draws)
+    apart = seen[:, None] - paths
+    weights = np.log(prior) - 0.5 * np.einsum("dpi,ij,dpj->dp", apart, np.linalg.inv(covariance), apart)
+    posterior = np.exp(weights - weights.max(axis=1, keepdims=True))
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    near = (np.abs(paths[:, None] - paths[None]).sum(axis=2) <= mistakes).astype(float)
+    return float((posterior @ near).max(axis=1).mean()), float((prior @ near).max())
+
+
+def fading(count: int, fades: float, more: float) -> NDArray[np.float64]:
+    """Noise whose correlation fades, and as much more of its own in each step."""
+    steps = np.arange(count)
+    found: NDArray[np.float64] = fades ** np.abs(np.subtract.outer(steps, steps)) + more * np.eye(count)
+    return found
+
+
+@pytest.mark.parametrize("mistakes", [0, 1])
+@pytest.mark.parametrize(
+    ("covariance", "looser"),
+    [
+        (fading(2, 0.5, 0.0), 1.1),
+        (fading(3, 0.5, 0.0), 1.1),
+        (fading(3, 0.8, 0.2), 1.1),
+        (fading(4, 0.5, 0.1), 1.4),
+    ],
+)
+def test_few_counts_are_bounded_by_what_they_say_together(
+    covariance: NDArray[np.float64], looser: float, mistakes: int
+) -> None:
+    """Near what the best adversary adds, and lower than by independent parts alone."""
+    exposure, _ = of_design(covariance, [Sensor("work", (1,))] * len(covariance))
+    best, guess = best_of(covariance, mistakes)
+    found = audit_exposure(exposure, mistakes)
+    assert found.certified_by == "own_counts"
+    assert best - 0.003 <= found.certified <= guess + looser * (best - guess) + 0.003
+    apart = min(value for value in found.bounds.model_dump().values() if value is not None)
+    assert apart - guess > 1.05 * (found.certified - guess)
+
+
+def test_sensors_of_one_design_have_noise_of_their_own() -> None:
+    """The third step's sensor is another one: its noise says nothing of the others'."""
+    covariance = fading(3, 0.9, 0.05)
+    exposure, _ = of_design(covariance, [Sensor("a", (1,)), Sensor("a", (1,)), Sensor("b", (1,))])
+    covariance[2, :2] = covariance[:2, 2] = 0.0
+    best, guess = best_of(covariance, 0)
+    found = success_by_shared_noise(exposure, 0, 64)
+    assert found is not None
+    assert best - 0.003 <= found <= guess + 1.1 * (best - guess) + 0.003
+
+
+def test_other_counts_than_few_that_share_noise_are_left_to_other_bounds() -> None:
+    """Each sensor's noise its own, too many counts, several values of one, or no independent part."""
+    work = Sensor("work", (1,))
+    assert success_by_shared_noise(of_design(fading(3, 0.5, 0.0), [work] * 3)[0], 1, 64) is not None
+    assert success_by_shared_noise(of_design(fading(5, 0.5, 0.0), [work] * 5)[0], 1, 64) is None
+    apart = [Sensor(name, (1,)) for name in "abc"]
+    assert success_by_shared_noise(of_design(fading(3, 0.5, 0.0), apart)[0], 1, 64) is None
+    for more in (Sensor("work", (1,), most_counts=2), Sensor("work", (1,), corrections=1)):
+        assert success_by_shared_noise(of_design(fading(3, 0.5, 0.0), [more] * 3)[0], 1, 64) is None
+    assert success_by_shared_noise(of_design(np.full((3, 3), 4.0), [work] * 3)[0], 1, 64) is None
 
 
 WINDOWS = [

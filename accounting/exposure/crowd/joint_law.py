@@ -1,0 +1,171 @@
+"""The law of what all others together add to a few counts: nothing is told of them, nothing is bounded.
+
+Where few counts are published, and the crowd is not too large, the adversary need be given nothing. Each
+person's places, step by step, give a law of which of the counts the person is in; these laws are convolved,
+with an axis a count. Values that hardly ever come are cut off on the way, and their probability is kept.
+
+For example two counts of one place in two steps, and ten others who are there with probability 1/2 each and
+stay where they are: both counts have the same of them, so whoever comes or leaves in between is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.crowd.others import CrowdAdversary
+from accounting.exposure.exposure import Exposure
+from models.mechanisms import DrawnPerWindow, shares_noise, truncated_mass
+from models.priors import Population
+from models.releases import Schedule, SensorRelease
+
+_MOST_COUNTS = 5
+_MOST_PRIORS = 4096
+_MOST_CELLS = 1 << 18  # of the law
+_MOST_OPERATIONS = 5e8  # half a second of one core
+_MOST_VALUES = 1 << 14  # that are told apart, the likeliest; others show which counts the person is in
+_RARE = 1e-13  # of the outermost values of an axis
+_ROUNDING = 2.0**-50  # relative, of each product and sum
+
+
+class CountsAmong(NamedTuple):
+    """Counts of presence, in the order of time, and what is published by which of them a person is in.
+
+    The first count is the highest of the bits.
+    """
+
+    step: NDArray[np.int64]  # (C,)
+    cover: NDArray[np.bool_]  # (C, M), the locations of each
+    seen: NDArray[np.float64]  # (V, 2^C)
+    left_out: float  # of every column, at most
+
+
+@dataclass(frozen=True, eq=False)
+class FewCounts:
+    """All that a schedule publishes, ``releases`` in steps ``step`` (C,), and who is in it.
+
+    ``own`` (N, 2, 2, ..) has the law of which counts a person of each prior is in, an axis a count;
+    ``people`` (N,) how many live like it.
+    """
+
+    step: NDArray[np.int64]
+    releases: tuple[SensorRelease, ...]
+    own: NDArray[np.float64]
+    people: NDArray[np.int64]
+    locations: int
+
+    @classmethod
+    def of(cls, population: Population, schedule: Schedule, adversary: CrowdAdversary) -> FewCounts | None:
+        """What a schedule publishes of people who live as their priors say, from its first step on.
+
+        None where there are too many counts or priors, where the adversary knows more than priors and
+        counts, where not all move alone, and where something else is published than counts of presence, each
+        with noise of its own. People beyond a persona's whole ones, and strangers, are left out: whoever
+        knows how they move does no worse.
+        """
+        counts = [(t, each) for t, step in enumerate(schedule.steps) for each in step.releases]
+        counts = [(t, each) for t, each in counts if each.mechanism.is_released]
+        is_few = 1 <= len(counts) <= _MOST_COUNTS and len(population) <= _MOST_PRIORS
+        is_plain = all(_is_plain(each) for _, each in counts) and population.draws == 1
+        has_holidays = schedule.calendar is not None and bool(schedule.calendar.holidays)
+        knows_more = adversary.known > 0 or adversary.companions > 0 or adversary.alone < 1.0
+        if not (is_few and is_plain) or has_holidays or knows_more:
+            return None
+        weights = np.ones(len(population)) if population.weights is None else population.weights
+        step, releases = np.array([t for t, _ in counts]), tuple(each for _, each in counts)
+        people = np.floor(weights * adversary.least).astype(np.int64)
+        found = cls(step, releases, np.empty(0), people, population.location_count)
+        own = np.empty((len(population), *(2,) * step.size))
+        for number in range(len(population)):
+            chain, start = population.chain(number), population.initial(number)
+            person = Exposure.of(chain, schedule, population.location_count, start)
+            law = law_of_bits(person, step, found.cover[:, person.chain.places])
+            own[number] = law.reshape(own.shape[1:])
+        return replace(found, own=own)
+
+    @property
+    def cover(self) -> NDArray[np.bool_]:
+        """The locations of each count, (C, M)."""
+        found = np.zeros((self.step.size, self.locations), np.bool_)
+        for number, each in enumerate(self.releases):
+            found[number, list(each.sensor.locations)] = True
+        return found
+
+    def among(self, person: int) -> CountsAmong | None:
+        """What is published of one of those who live like prior ``person``, among all others.
+
+        None where that is too much work.
+        """
+        people = self.people.copy()
+        people[person] -= 1
+        law, left_out, spent = np.ones((1,) * self.step.size), 0.0, 0
+        for own in np.repeat(self.own, np.maximum(people, 0), axis=0):
+            law, cut = _trimmed(_sum(law, own))
+            left_out += cut
+            spent += law.size * own.size
+            if spent > _MOST_OPERATIONS or law.size > _MOST_CELLS:
+                return None
+        for axis, each in enumerate(self.releases):
+            noise = each.mechanism.noise_law()
+            assert noise is not None
+            left_out += truncated_mass(each.mechanism)
+            law = _sum(law, noise.probabilities.reshape([-1 if k == axis else 1 for k in range(law.ndim)]))
+            if law.size > _MOST_CELLS:
+                return None
+        law *= 1.0 + _ROUNDING * (int(people.sum()) + 9) * 2**law.ndim
+        return CountsAmong(self.step, self.cover, _by_own(law), left_out)
+
+
+def law_of_bits(own: Exposure, step: NDArray[np.int64], cover: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Which counts in these steps (C,) a person is in, (2^C,); they count at own places ``cover`` (C, K)."""
+    mass = own.start[:, np.newaxis]
+    for t in range(own.steps):
+        for each in cover[step == t]:
+            is_in = each[:, np.newaxis]
+            mass = np.stack((mass * ~is_in, mass * is_in), axis=2).reshape(mass.shape[0], -1)
+        if t + 1 < own.steps:
+            mass = own.moves[t].T @ mass
+    return np.asarray(mass.sum(axis=0))
+
+
+def _is_plain(release: SensorRelease) -> bool:
+    """Whether it counts everybody who is there once, and is published once, with noise of its own."""
+    sensor, mechanism = release.sensor, release.mechanism
+    is_presence = sensor.is_sum and sensor.most_counts == 1 and sensor.part_of is None
+    is_own = not shares_noise(mechanism) and not isinstance(mechanism, DrawnPerWindow)
+    return is_presence and not sensor.corrections and is_own and mechanism.noise_law() is not None
+
+
+def _sum(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The law of a sum, an axis a count."""
+    found = np.zeros([a + b - 1 for a, b in zip(one.shape, other.shape, strict=True)])
+    for where in product(*map(range, other.shape)):
+        if other[where] > 0.0:
+            there = tuple(slice(k, k + size) for k, size in zip(where, one.shape, strict=True))
+            found[there] += other[where] * one
+    return found
+
+
+def _trimmed(law: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Without outermost values that hardly ever come, and their probability."""
+    cut = 0.0
+    for axis in range(law.ndim):
+        along = law.sum(axis=tuple(k for k in range(law.ndim) if k != axis))
+        likely = np.flatnonzero(along >= _RARE)
+        first, last = int(likely[0]), int(likely[-1]) + 1
+        cut += float(along[:first].sum() + along[last:].sum())
+        law = law[(slice(None),) * axis + (slice(first, last),)]
+    return law, cut
+
+
+def _by_own(law: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is published by which of the counts a person is in, (V, 2^C), if others add this ``law``."""
+    padded = [np.pad(law, [(bit, 1 - bit) for bit in own]) for own in product((0, 1), repeat=law.ndim)]
+    seen = np.stack([each.reshape(-1) for each in padded], axis=1)
+    seen = seen[np.argsort(-seen.sum(axis=1), kind="stable")]
+    kept, rest = seen[:_MOST_VALUES], seen[_MOST_VALUES:].sum(axis=0)
+    return np.concatenate((kept[kept.any(axis=1)], np.diag(rest)[rest > 0.0]))
