@@ -37,6 +37,8 @@ def success_by_shared_noise(exposure: Exposure, mistakes: int, wanted: int) -> f
 
     None for other counts, where no noise is shared, or where there are too many.
     """
+    if exposure.has_independent_noise:
+        return None
     windows: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     steps: list[int] = []
     covers: list[NDArray[np.bool_]] = []
