@@ -8,10 +8,10 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``); where many counts may go either way for the person, before it the frontier bound with
-  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``). Both begin with some
-  laws of the first place, which cover those that a few values of each of the history's counts leave
-  (``sandwich_kernel.history_laws``).
+  (``sandwich_kernel``); where many counts may go either way for the person, in its place the frontier bound
+  with each noised count quantised to one level of evidence, or to a few where that may gain enough
+  (``patterns.frontier_kernel``). Both begin with some laws of the first place, which cover those that a few
+  values of each of the history's counts leave (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 
@@ -243,12 +243,13 @@ class NoisedSuccess(NamedTuple):
 
 @jit
 def noised_success(
-    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float
+    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float, least: float
 ) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
-    The tree ends where it cannot get below ``known``. Levels come before it where many counts may go either
-    way: there they are often lower, and the tree is too large. Where labels are guessed, exact counts count
+    No bound is below ``least``, and ``known`` holds already: the tree ends where it cannot get below that.
+    Where many counts may go either way it hardly ever does, and levels take its place. If nothing is known,
+    as of a crowd, or labels are guessed, both are looked at. Where labels are guessed, exact counts count
     too, as they leave the state open.
     """
     if past.laws.shape[0] == 0:
@@ -256,10 +257,17 @@ def noised_success(
     steps, places = raw.hits.shape
     chain, most = raw.person.chain, _most_products(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
+    uncertain, lowest = _uncertain(raw, inside), 1.0
+    if uncertain > _MANY_UNCERTAIN and known < 1.0 and not is_labelled(chain):
+        few = max(1, horizon.vectors // 2)  # a segment may be off by four times as much
+        lowest = _by_levels(raw, seen, horizon, past, few, 1)
+        if uncertain <= _TOO_MANY_UNCERTAIN and lowest - least < _PROMISING * (known - least):
+            lowest = min(lowest, _by_levels(raw, seen, horizon, past, few, 2 * horizon.vectors))
+        return NoisedSuccess(lowest, 0.0)
+    if uncertain > _MANY_UNCERTAIN:
+        lowest = _by_levels(raw, seen, horizon, past, horizon.vectors, SEQUENCES * horizon.vectors)
     moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
-    is_open = _uncertain(raw, inside) > _MANY_UNCERTAIN
-    lowest = _by_levels(raw, seen, horizon, past) if is_open else 1.0
     if nodes == 0:
         return NoisedSuccess(lowest, 0.0)
     expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
@@ -283,12 +291,14 @@ def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
 
 
 @jit
-def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
-    """The frontier bound with counts in levels; 1 where it is too large."""
+def _by_levels(
+    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, vectors: int, most: int
+) -> float:
+    """The frontier bound with counts in levels, so many sequences at ``most``; 1 where it is too large."""
     steps, places = raw.hits.shape
-    if horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+    if vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
         return 1.0
-    most, effort = SEQUENCES * horizon.vectors, noised_effort(horizon.vectors)
+    effort = noised_effort(vectors)
     channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
     outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
     found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
@@ -374,7 +384,7 @@ def refine(
         if (is_clear or not is_first_look) and min(lowest, state.risk[person]) > least_worth:
             if found[3] != known:
                 past = noised_past(raw, seen, horizon.vectors)
-                noised = noised_success(raw, seen, horizon, past, known)
+                noised = noised_success(raw, seen, horizon, past, known, baseline)
                 found[2], found[3] = noised.value, known
                 found[4] = noised.products + past.operations / _PER_LOOK
             products[k] = -1.0 if is_first_look and found[2] >= 1.0 else found[4]
@@ -398,7 +408,9 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_COUNT, _PER_LAW, _PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
-_MANY_UNCERTAIN = 8  # such counts, from which on levels are looked at before the tree
+_MANY_UNCERTAIN = 8  # such counts, above which levels take the place of the tree
+_TOO_MANY_UNCERTAIN = 20  # above which more sequences of levels hardly gain anything
+_PROMISING = 1.5  # times what is known to be added, that one level may leave for more of them to gain
 _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of levels
 
 
@@ -470,15 +482,17 @@ def _noised_operations(
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
-    laws, total = float(_most_laws(vectors)), _PER_LOOK * products
+    laws, is_open = float(_most_laws(vectors)), counted.either_way > _MANY_UNCERTAIN
+    total = _PER_LOOK * products
     if np.isnan(products):
-        grown = (mistakes + 1.0) * steps * places * _BRANCHES ** min(counted.either_way, 10.0)
-        total = min(_PER_LOOK * _most_products(vectors, horizon.mistakes), _PER_BRANCH * grown)
-        total += counted.noised_before * places * (_PER_COUNT + _PER_LAW * laws)
-    if counted.either_way <= _MANY_UNCERTAIN:
+        total = counted.noised_before * places * (_PER_COUNT + _PER_LAW * laws)
+        if not is_open:
+            grown = (mistakes + 1.0) * steps * places * _BRANCHES**counted.either_way
+            total += min(_PER_LOOK * _most_products(vectors, horizon.mistakes), _PER_BRANCH * grown)
+    if not is_open:
         return total
     laws += places
-    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
+    sequences = 1.0 + (2.0 * vectors if counted.either_way <= _TOO_MANY_UNCERTAIN else 0.0)
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
     total += _PER_SOURCE * sequences * places * counted.noised**2 / steps

@@ -46,9 +46,16 @@ class _Signal(NamedTuple):
 
 
 def sandwich_in_log(
-    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: NDArray[np.float64], wanted: int
+    exposure: Exposure,
+    window: tuple[int, int],
+    mistakes: int,
+    ends: NDArray[np.float64],
+    wanted: int,
+    known: float = 1.0,
 ) -> float | None:
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
+
+    ``known`` bounds it already: no closer look where it cannot be lowered.
 
     Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
     exact; one row of ones for nothing. None where it is too expensive, and where no count until the window's
@@ -76,7 +83,8 @@ def sandwich_in_log(
     total = sum(each.rays.left_out for each in (*few, *own))
     for end in ends:
         question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
-        total += sandwich_success(question, arrays, laws, limits_for(question, nodes, 1.0))[0]
+        limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0)
+        total += sandwich_success(question, arrays, laws, limits)[0]
     return float(min(1.0, total))
 
 
@@ -114,9 +122,11 @@ def own_signals_of(exposure: Exposure, t: int) -> list[_Signal]:
 
 def sandwich_bound(question: Question) -> float | None:
     """Of the horizon on its own; None where every count is exact, or where it is too expensive."""
-    exposure = question.exposure
+    exposure, vectors = question.exposure, question.effort.vectors
     window, ends = (0, exposure.steps - 1), np.ones((1, exposure.place_count))
-    return sandwich_in_log(exposure, window, question.mistakes, ends, question.effort.vectors)
+    known = [question.value("frontier"), question.value("levels")]
+    least = min([1.0, *(value for value in known if value is not None)])
+    return sandwich_in_log(exposure, window, question.mistakes, ends, vectors, least)
 
 
 def _within_log(asked: LogQuestion) -> float | None:

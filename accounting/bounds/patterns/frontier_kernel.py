@@ -22,8 +22,9 @@ segments::
 
 From each ``b`` the sequences of levels are followed back in time, depth first: what is left to be won behind
 a step is computed once for all ``a`` before it, and lowered (``shown_once_kernel``) where that is affordable.
-Sequences that hardly ever come are charged in full: for them ``g`` is their probability, so that all of them
-together are one product with the matrix a step. Exact counts alone are one sequence, and polynomial.
+Sequences that hardly ever come, and what next to nothing is won by, are not followed back further: of them
+``g`` is what the genie wins from there on, so that all of them together are one product with the matrix a
+step. Exact counts alone are one sequence, and polynomial.
 
 What was released before and after enters as laws of the first place (a source more each) and likelihoods of
 the last one (an end more each): exactly, for the last hit of a raw history and the first one of a raw future.
@@ -62,8 +63,9 @@ EXPANSIONS = 4096  # of one person's searches, for each vector: some ten millise
 SEQUENCES = 8  # of levels that are distinguished, for each vector of the searches
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
+_NOTHING = 1e-9  # of success: the most that is won at one target where it is not followed back further
 # Where counts are noised, so that there are many sequences as a rule:
-_LIGHT = 1e-5  # of success: what hardly ever comes is charged in full
+_LIGHT = 1e-5  # of success: what hardly ever comes is not followed back further
 _SLACK = 1e-3  # of the mass that comes to a target: its search may be off by so much more
 _SHARE = 0.1  # of a search's tolerance, for each of the many there are
 
@@ -138,7 +140,7 @@ class Trail(NamedTuple):
     reach: NDArray[np.float64]  # (T, K), probability of coming to the target
     genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``frontier.search_kernel``)
     gains: NDArray[np.float64]  # (T, s + 1, W), of one more mistake; lowered where that is affordable
-    light: NDArray[np.float64]  # (T, s + 1, K), won from each place on by sequences charged in full
+    light: NDArray[np.float64]  # (T, s + 1, K), won from each place on by what is not followed back
 
 
 class Tools(NamedTuple):
@@ -377,18 +379,24 @@ def _follow_back(
             t += 1
             continue
         _weigh(sight, trail, t)
-        comes, is_any = 0.0, False
+        comes, matters, is_any, top = 0.0, 0.0, False, success.size - 1
         for x in range(arriving.size):
             arriving[x] = trail.weight[t, x] * trail.reach[t, x]
             comes += marginal[t, x] * arriving[x]
+            matters += marginal[t, x] * trail.weight[t, x] * trail.genie[t, top, x]
             is_any |= arriving[x] > 0.0
         if not is_any:
             continue
         is_over = tools.memory.spent[0] >= 2 * target.expansions
-        if tools.is_noised and (comes * target.shown <= _LIGHT or is_over):
+        is_light = matters * target.shown * success[top] <= _NOTHING
+        if is_light or (tools.is_noised and (comes * target.shown <= _LIGHT or is_over)):
             for m in range(success.size):
                 for x in range(arriving.size):
-                    trail.light[t, m, x] += arriving[x] * (target.shown * success[m])
+                    before = won = 0.0
+                    for j in range(m + 1):
+                        won += (trail.genie[t, j, x] - before) * success[m - j]
+                        before = trail.genie[t, j, x]
+                    trail.light[t, m, x] += trail.weight[t, x] * won * target.shown
             continue
         for number in range(sources.begin[t], sources.begin[t + 1]):
             law, share, won = sources.law[number], sources.share[number], sources.success[number]
@@ -404,7 +412,7 @@ def _follow_back(
 def _add_unsearched(person: LocalChain, sight: Sight, trail: Trail, sources: Sources, t: int) -> None:
     """Add to ``S`` of the sources of step ``t`` what needs no search, and move ``light`` back from there.
 
-    That is what the sequences charged in full win, and what is won if the place is shown again in step ``t``.
+    That is what is won behind steps not followed back further, and if the place is shown again in step ``t``.
     """
     places, light = trail.reach.shape[1], trail.light
     won, moved = np.empty(places), np.empty(places)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -13,7 +16,8 @@ from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from accounting.exposure.step_information.rays import few_rays, rays_of
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
-from models.releases import Sensor, SensorRelease
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.continuous.test_soundness import Log
 from tests.accounting.exposures import RAW, gaussian
 
@@ -40,6 +44,35 @@ def test_a_running_ceiling_is_between_the_optimum_and_what_raw_counts_give() -> 
             assert best - 1e-9 <= risk <= max(known, float(accountant.baseline()[0])) + 1e-12
             deciding.append(accountant.decided_by(0))
     assert deciding.count("sandwich") >= 5
+
+
+@pytest.mark.parametrize("sigma", [1.0, 2.0])
+@pytest.mark.parametrize("mistakes", [0, 1, 2])
+def test_where_many_counts_may_go_either_way_a_running_ceiling_holds(sigma: float, mistakes: int) -> None:
+    """Ten such counts: given drawn outputs the best success is exact, and its mean is the optimum."""
+    rng, steps = np.random.default_rng(3), 5
+    matrix = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+    population = Population.pack([MovementPrior.from_dense("p", matrix)])
+    counted = tuple(SensorRelease(Sensor(f"s{x}", (x,)), gaussian(sigma)) for x in (0, 1))
+    settings = HorizonSettings(steps, mistakes, sharpen_above=0.0)
+    accountant = ContinuousAccountant(population, settings)
+    accountant.apply_all([StepSchedule(t, counted) for t in range(steps)])
+    start = np.linalg.matrix_power(matrix, 200)[0]
+    paths = np.array(list(product(range(3), repeat=steps)))
+    prior = start[paths[:, 0]] * np.prod(matrix[paths[:, :-1], paths[:, 1:]], axis=1)
+    is_right = ((paths[:, np.newaxis] != paths).sum(axis=2) <= mistakes).astype(float)
+    is_there = (paths[..., np.newaxis] == np.arange(2)).reshape(len(paths), -1).astype(float)
+    noise = np.arange(-30, 31)
+    law = np.exp(-(noise**2) / (2.0 * sigma**2))
+    drawn = rng.choice(noise, (4000, 2 * steps), p=law / law.sum())
+    values = drawn + is_there[rng.choice(len(paths), 4000, p=prior / prior.sum())]
+    posterior = prior * np.exp((values @ is_there.T - is_there.sum(axis=1) / 2.0) / sigma**2)
+    best = (posterior / posterior.sum(axis=1, keepdims=True) @ is_right).max(axis=1)
+    error = best.std() / np.sqrt(best.size)
+    quick = ContinuousAccountant(population, replace(settings, sharpen=False))
+    quick.apply_all([StepSchedule(t, counted) for t in range(steps)])
+    assert best.mean() - 4.0 * error <= accountant.risk()[0] < quick.risk()[0]
+    assert accountant.decided_by(0) == "sandwich"
 
 
 def followed(mechanisms: list[Mechanism]) -> SeenSteps:
