@@ -75,6 +75,11 @@ def start_logging(settings: LogSettings) -> None:
         logging.getLogger(name).setLevel(settings.libraries.upper())
 
 
+def only_errors_of(library: str) -> None:
+    """Leave out a library's warnings that do not concern the operator."""
+    logging.getLogger(library).setLevel(logging.ERROR)
+
+
 # Orderly stops: the first SIGINT, SIGTERM or SIGHUP asks for one, a second signal has its default effect.
 #
 # Closing a terminal sends SIGHUP, and so do log rotations. A process started with ``nohup`` ignores SIGHUP,

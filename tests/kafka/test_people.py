@@ -43,8 +43,10 @@ def test_people_come_and_leave_between_two_steps(kafka: Broker, tmp_path: Path) 
     """Also when who loads them is killed, first among those who come, then among those who leave."""
     population, sensors, messages = small_city(30)
     early, late = population.subset(np.arange(20)), population.subset(np.arange(10, 30))
-    lines = messages(30)
-    with OnKafka(tmp_path / "people", kafka.address, population, sensors) as deployment:
+    lines, enough = messages(30), 10**12  # of work: or fewer people would have more of it each
+    with OnKafka(
+        tmp_path / "people", kafka.address, population, sensors, sharpen_operations=enough
+    ) as deployment:
         deployment.load_people(early)
         deployment.start("release")
         account = deployment.start("account")

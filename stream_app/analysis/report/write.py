@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from stream_app.analysis.report.page import page
 from stream_app.analysis.report.sections import exposed_in_hindsight
 from stream_app.analysis.run_log import RunLog, read_run
 from stream_app.exceptions import OutputError
-from stream_app.setup.this_process import own_version
+from stream_app.setup.this_process import only_errors_of, own_version
 from stream_app.watching.prior_notes import ceiling_condition
 
 _ARCHIVAL = "pdf/a-3u"  # fonts embedded, text that can be searched: what archives ask for
@@ -43,7 +42,7 @@ def weasyprint() -> Any:
 
 def pdf_of(html: str) -> bytes:
     """The page as a PDF; nothing is loaded from anywhere."""
-    logging.getLogger("weasyprint").setLevel(logging.ERROR)  # it warns of styles that are for screens
+    only_errors_of("weasyprint")  # it warns of styles that are for screens
     document: bytes = weasyprint().HTML(string=html).write_pdf(pdf_variant=_ARCHIVAL)
     return document
 

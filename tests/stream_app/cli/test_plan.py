@@ -369,8 +369,8 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     shown = capsys.readouterr().out
     assert found["crowd"]["condition"] in shown
     assert shortened(max(hidden.values()), 1, DOWN) in shown
-    assert call(monkeypatch, *own, "--vary", "radius=0.1") == 1
-    assert "crowd adversary" in capsys.readouterr().err
+    assert call(monkeypatch, *own, "--vary", "radius=0.1") == 0
+    assert "within 0.1 nats" in capsys.readouterr().out
     assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 0
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 

@@ -71,7 +71,8 @@ def day(folder: Path, given: Settings, **options: Any) -> tuple[StatusBoard, Peo
 @pytest.mark.slow
 def test_log_page_and_explanations_are_means_over_the_chains(tmp_path: Path) -> None:
     """As runs over the first, second, .. chain of everybody say, put together; raised after that."""
-    given = few(tmp_path, check=verdict(), attack_draws=0)
+    more = {"attack_draws": 0, "sharpen_operations": 10**13}  # enough for all chains at once
+    given = few(tmp_path, check=verdict(), **more)
     status, people = day(tmp_path / "out", given)
     log = read_run(tmp_path / "out")
     drawn = accounted(given).drawn
@@ -82,7 +83,7 @@ def test_log_page_and_explanations_are_means_over_the_chains(tmp_path: Path) -> 
         named = replace(own, people=population().people)
         folder, board = tmp_path / str(number), PeopleBoard("token")
         run(
-            checked(None, attack_draws=0),
+            checked(None, **more),
             RunOptions(folder),
             named,
             chunks=[lines_of(messages_of_a_day(8, 1))],

@@ -157,7 +157,7 @@ def test_a_rule_on_the_ceiling_holds_for_the_raised_ones_and_one_on_added_cannot
 ) -> None:
     """Yes becomes no where raising makes the difference; for added risk nobody says yes."""
     plain, raised = (read_run(each.folder) for each in both)
-    between = (plain.most_risk + raised.most_risk) / 2
+    between = (plain.view.value("most.ceiling") + raised.view.value("most.ceiling")) / 2
     answers = []
     for check in (None, verdict()):
         for number, limit in enumerate(({"risk": between}, {"added": 0.9}, {"risk": between, "added": 0.9})):
@@ -243,7 +243,7 @@ def test_the_report_of_a_run_that_got_its_check_late_answers_for_all_steps(
     both: tuple[Seen, Seen], tmp_path: Path
 ) -> None:
     """A limit that every step kept, as far as was known then."""
-    level = read_run(both[0].folder).most_risk
+    level = read_run(both[0].folder).view.value("most.ceiling")
     budget = settings().release.budget.model_copy(update={"risk": level})
     release = settings().release.model_copy(update={"budget": budget})
     folder, days = tmp_path / "out", messages_of_a_day(8, 1)
