@@ -248,9 +248,9 @@ def noised_success(
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
     No bound is below ``least``, and ``known`` holds already: the tree ends where it cannot get below that.
-    Where many counts may go either way it hardly ever does, and levels take its place. If nothing is known,
-    as of a crowd, or labels are guessed, both are looked at. Where labels are guessed, exact counts count
-    too, as they leave the state open.
+    Where very many counts may go either way it hardly ever does, and levels take its place. Both are looked
+    at where there are some, where nothing is known, as of a crowd, and where labels are guessed. There exact
+    counts count, too, as they leave the state open.
     """
     if past.laws.shape[0] == 0:
         return NoisedSuccess(1.0, 0.0)
@@ -258,7 +258,7 @@ def noised_success(
     chain, most = raw.person.chain, _most_products(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     uncertain, lowest = _uncertain(raw, inside), 1.0
-    if uncertain > _MANY_UNCERTAIN and known < 1.0 and not is_labelled(chain):
+    if uncertain > _TREE_IS_TOO_LARGE and known < 1.0 and not is_labelled(chain):
         few = max(1, horizon.vectors // 2)  # a segment may be off by four times as much
         lowest = _by_levels(raw, seen, horizon, past, few, 1)
         if uncertain <= _TOO_MANY_UNCERTAIN and lowest - least < _PROMISING * (known - least):
@@ -408,7 +408,8 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_COUNT, _PER_LAW, _PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
-_MANY_UNCERTAIN = 8  # such counts, above which levels take the place of the tree
+_MANY_UNCERTAIN = 8  # such counts, above which levels are looked at before the tree, and
+_TREE_IS_TOO_LARGE = 16  # above which they take its place
 _TOO_MANY_UNCERTAIN = 20  # above which more sequences of levels hardly gain anything
 _PROMISING = 1.5  # times what is known to be added, that one level may leave for more of them to gain
 _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of levels
@@ -486,13 +487,15 @@ def _noised_operations(
     total = _PER_LOOK * products
     if np.isnan(products):
         total = counted.noised_before * places * (_PER_COUNT + _PER_LAW * laws)
-        if not is_open:
+        if counted.either_way <= _TREE_IS_TOO_LARGE:
             grown = (mistakes + 1.0) * steps * places * _BRANCHES**counted.either_way
             total += min(_PER_LOOK * _most_products(vectors, horizon.mistakes), _PER_BRANCH * grown)
     if not is_open:
         return total
     laws += places
     sequences = 1.0 + (2.0 * vectors if counted.either_way <= _TOO_MANY_UNCERTAIN else 0.0)
+    if counted.either_way <= _TREE_IS_TOO_LARGE:
+        sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
     total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
     total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
