@@ -8,10 +8,11 @@ The refined risk is the smallest of three bounds:
   counts the person's place.) If a person's log is longer than that, the adversary is also shown the place at
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
-  (``sandwich_kernel``); where many counts may go either way for the person, in its place the frontier bound
-  with each noised count quantised to one level of evidence, or to a few where that may gain enough
-  (``patterns.frontier_kernel``). Both begin with some laws of the first place, which cover those that a few
-  values of each of the history's counts leave (``sandwich_kernel.history_laws``).
+  (``sandwich_kernel``); where many counts may go either way for the person, before it the frontier bound with
+  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``), and where very many
+  may, in its place, at one level or where that may gain enough at more. Both begin with some laws of the
+  first place, which cover those that a few values of each of the history's counts leave
+  (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
 

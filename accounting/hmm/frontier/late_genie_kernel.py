@@ -51,7 +51,8 @@ def late_genie_affordable(chain: ChainView, steps: int, mistakes: int) -> bool:
 
 
 @inline
-def _fill_row(rows: NDArray[np.float64], row: int, places: int, value: float) -> None:
+def fill_row(rows: NDArray[np.float64], row: int, places: int, value: float) -> None:
+    """The same value for each place, and zero beyond."""
     for y in range(places):
         rows[row, y] = value
     for y in range(places, rows.shape[1]):
@@ -84,7 +85,7 @@ def _step_back(chain: ChainView, slot: int, mistakes: int, tables: _Tables) -> N
     for m in range(mistakes + 1):
         first = m * places
         for x in range(places if m < mistakes else 0):
-            _fill_row(tables.moved, first + x, width, 0.0)
+            fill_row(tables.moved, first + x, width, 0.0)
         for z in range(places if m < mistakes else 0):
             for j in range(chain.column_start[slot, z], chain.column_start[slot, z + 1]):
                 sums, row = (first + chain.row[j]) * width, (first + z) * width
@@ -93,7 +94,7 @@ def _step_back(chain: ChainView, slot: int, mistakes: int, tables: _Tables) -> N
                     store(load(tables.moved, sums + v) + more, tables.moved, sums + v)
         for x in range(places):
             never_right = _best_next(tables, places, m, x, 0, 0.0)
-            _fill_row(tables.here, first + x, places, never_right)
+            fill_row(tables.here, first + x, places, never_right)
         for y in range(places):
             for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                 x = chain.row[j]
@@ -113,14 +114,14 @@ def late_genie_bound(person: LocalChain, steps: int, mistakes: int) -> float:
     )
     # Behind the last step: everything is won, whatever would be guessed next.
     for row in range(rows):
-        _fill_row(tables.after, row, places, 1.0)
+        fill_row(tables.after, row, places, 1.0)
     for t in range(steps - 1, 0, -1):
         _step_back(person.chain, slot_of(person, t - 1), mistakes, tables)
         tables = _Tables(tables.here, tables.after, tables.moved)
     # Nobody was seen before the first step: row 0 of each table is that of the law of its place.
     best = 0.0
     for m in range(max(0, mistakes - 1), mistakes):
-        _fill_row(tables.moved, m * places, width, 0.0)
+        fill_row(tables.moved, m * places, width, 0.0)
         for z in range(places):
             for v in range(places):
                 tables.moved[m * places, v] += person.start[z] * tables.after[m * places + z, v]

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.eight import larger_of, largest, load, padded, spread_out, store
+from accounting.hmm.frontier.late_genie_kernel import fill_row
 from accounting.hmm.frontier.search_kernel import (
     Found,
     find_best_child,
@@ -146,35 +147,26 @@ def _late(moves: _Moves, left: _Left, chance: float, two: int, one: int, t: int,
     return largest(top)
 
 
-@inline
-def _fill_row(rows: NDArray[np.float64], row: int, places: int, value: float) -> None:
-    """The same value for each place, and zero beyond."""
-    for y in range(places):
-        rows[row, y] = value
-    for y in range(places, rows.shape[1]):
-        rows[row, y] = 0.0
-
-
 @bare_jit
 def _fill_left(person: LocalChain, moves: _Moves, left: _Left) -> None:
     """Fill in what can still be won, from the last step back; ``left.rest`` is zero so far."""
     chain, places, steps = person.chain, person.start.size, left.rest.shape[0]
     for x in range(places):
         left.rest[steps - 1, x] = 1.0
-        _fill_row(left.late, (steps - 1) * places + x, places, 1.0)
+        fill_row(left.late, (steps - 1) * places + x, places, 1.0)
     for t in range(steps - 1, 1, -1):
         slot = slot_of(person, t - 2)
         for x in range(places):
             left.rest[t - 1, x] = _largest_product(moves.one, _row(person, t - 1, x), left, t)
             never_right = _largest_product(moves.two, _row(person, t - 2, x), left, t)
-            _fill_row(left.late, (t - 1) * places + x, places, never_right)
+            fill_row(left.late, (t - 1) * places + x, places, never_right)
         for y in range(places):
             one = _row(person, t - 1, y)
             for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                 two = _row(person, t - 2, chain.row[j])
                 value = _late(moves, left, chain.value[j], two, one, t, y)
                 left.late[(t - 1) * places + chain.row[j], y] = value
-    _fill_row(left.late, 0, places, 0.0)
+    fill_row(left.late, 0, places, 0.0)
     for y in range(places):
         last, one = moves.two.shape[0] - 1, _row(person, 0, y)
         left.late[0, y] = _late(moves, left, moves.law[y], last, one, 1, y)

@@ -59,13 +59,13 @@ def pooled(instances: Iterable[Instance]) -> float:
 @pytest.mark.slow
 def test_few_counts_say_what_the_best_adversary_makes_of_them() -> None:
     """Up to four counts, raw and noised, overlapping, of people alike and unlike, in any order of time."""
-    assert pooled(random_instance(rng, target_among=True) for rng in randoms(3, 150)) < 1.2
+    assert pooled(random_instance(rng, target_among=True) for rng in randoms(3, 150)) < 1.1
 
 
 @pytest.mark.slow
 def test_many_people_are_no_worse_a_crowd() -> None:
     """Some tens of people who move a lot, and three counts."""
-    assert pooled(large_instance(rng) for rng in randoms(4, 12)) < 1.2
+    assert pooled(large_instance(rng) for rng in randoms(4, 12)) < 1.1
 
 
 @pytest.mark.thorough
@@ -73,7 +73,7 @@ def test_many_people_are_no_worse_a_crowd() -> None:
 def test_no_adversary_beats_the_ceiling_of_few_counts_in_many_crowds() -> None:
     """The same, longer."""
     rngs = map(np.random.default_rng, some(3_000))
-    assert pooled(random_instance(rng, target_among=True) for rng in rngs) < 1.2
+    assert pooled(random_instance(rng, target_among=True) for rng in rngs) < 1.1
 
 
 def test_a_ceiling_says_that_it_comes_from_all_counts_together() -> None:
@@ -97,7 +97,7 @@ def test_laws_are_those_of_all_movements_written_down() -> None:
             expected = np.sort(law[law > 0.0])
             for column in found.seen.T:
                 shown = np.sort(np.append(np.zeros(expected.size), column))[-expected.size :]
-                assert shown == pytest.approx(expected, abs=1e-11)
+                assert shown == pytest.approx(expected, rel=1e-9, abs=found.left_out)
         assert found.seen.sum(axis=0) == pytest.approx(1.0)
 
 
