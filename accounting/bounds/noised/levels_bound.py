@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from accounting.bounds.noised.sandwich_bound import MOST_PLACES
 from accounting.bounds.noised.sandwich_kernel import FEW_LAWS
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns import Size, affordable_vectors
+from accounting.bounds.patterns.frontier_bound import affordable_completions
 from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
@@ -20,7 +21,8 @@ from accounting.exposure.step_information.likelihood_levels import in_order, own
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
-_SEQUENCES = 2 * SEQUENCES  # for each vector: an audit has more time than a running ceiling
+_AT_ONE_MISTAKE = 2  # times as many levels as in a running ceiling, in place of lowered completions
+_LOWERING = 4.0  # times the work that completions of exact counts may take
 
 
 def levels_success(
@@ -50,10 +52,15 @@ def levels_success(
         before, left_out = own_signals(chain, hits[:first], marginal[:first], steps, 0, True)
         most = min(vectors, FEW_LAWS)
         laws = history_laws_through_noise(exposure.person, before, marginal[:1], first, marginal, most)
-    channels = own_channels(chain, hits[first:], marginal[first:], steps, first, _SEQUENCES * vectors)
-    person = LocalChain(chain, marginal[first], exposure.slot(first))
-    # Completions are not lowered: for the work that takes, more levels gain more.
-    effort = noised_effort(vectors)
+    # Up to one mistake more levels gain more than lowered completions do for the same work.
+    is_lowered = mistakes > 1
+    most = SEQUENCES * vectors * (1 if is_lowered else _AT_ONE_MISTAKE)
+    channels = own_channels(chain, hits[first:], marginal[first:], steps, first, most)
+    person, shown_once = LocalChain(chain, marginal[first], exposure.slot(first)), -1
+    if is_lowered:
+        share = _LOWERING / prod(channels.size.tolist())
+        shown_once = affordable_completions(size, mistakes, 2 * wanted, share)
+    effort = noised_effort(vectors, shown_once)
     found = frontier_of(person, channels, marginal[first:], mistakes, Outside(laws, shown, ends), effort)
     return float(min(1.0, found + left_out))
 
@@ -82,7 +89,7 @@ LEVELS = Bound(
     "levels",
     idea="below; the frontier bound through noise",
     scope=Scope.NOISED,
-    cost="levels of the noised sensor-steps multiplied, up to 16 `vectors`, times a search each",
+    cost="levels of the noised sensor-steps multiplied: 16 `vectors` (8 from two mistakes on), a search each",
     compute=levels_bound,
     within_log=_within_log,
 )

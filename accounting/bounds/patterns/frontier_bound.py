@@ -21,8 +21,10 @@ MOST_LAWS = 64
 """Hits before and after the horizon that are distinguished; for the lightest others a place is shown."""
 
 
-def affordable_completions(size: Size, mistakes: int, wanted: int) -> int:
+def affordable_completions(size: Size, mistakes: int, wanted: int, share: float = 1.0) -> int:
     """Expansions of each search that lowers a completion, up to ``wanted``; -1 where none can be lowered.
+
+    A ``share`` of the work is for it: sequences of levels each have completions of their own.
 
     A segment of ``L`` steps has a completion at each place of each step but its last, which looks at the
     ``l < L`` steps behind it: a search for each number of mistakes below ``l``.
@@ -35,7 +37,7 @@ def affordable_completions(size: Size, mistakes: int, wanted: int) -> int:
         looked_at += segments * (length * (length - 1) // 2)
         searched += segments * searches
     without_search = size.places * looked_at * (size.moves + (mistakes + 1) * size.places)
-    left = _MOST_COMPLETION_OPERATIONS - without_search
+    left = _MOST_COMPLETION_OPERATIONS * share - without_search
     if left < 0.0:
         return -1
     an_expansion = size.places * searched * (size.moves + 2 * size.places)
