@@ -377,12 +377,24 @@ class Pseudonymiser(_SecretKey):
 
     def pseudonym(self, person: str) -> str:
         """Thirty-two hexadecimal digits, always the same for the same person and key."""
-        message = _PSEUDONYM + text_bytes(person)
-        return hmac.digest(self._secret, message, "sha256")[:PSEUDONYM_BYTES].hex()
+        return self.pseudonyms((person,))[0]
 
     def pseudonyms(self, people: Iterable[str]) -> tuple[str, ...]:
         """The pseudonym of each person, in order."""
-        return tuple(self.pseudonym(person) for person in people)
+        # HMAC by its definition (RFC 2104), whose hashes take in the key once and not for each person.
+        block = hashlib.sha256().block_size
+        secret = self._secret if len(self._secret) <= block else hashlib.sha256(self._secret).digest()
+        padded = secret.ljust(block, b"\0")
+        inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + _PSEUDONYM)
+        outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+
+        def named(person: str) -> str:
+            of_person, sealed = inner.copy(), outer.copy()
+            of_person.update(text_bytes(person))
+            sealed.update(of_person.digest())
+            return sealed.hexdigest()[: 2 * PSEUDONYM_BYTES]
+
+        return tuple(map(named, people))
 
     def fingerprint(self) -> str:
         """Thirty-two digits by which to recognise the key without knowing it."""

@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PersonaError
-from models.numerics.elementwise import exp, log
-from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, inline, jit, pjit
 from models.priors import Lists, Moves, Population
 from models.priors.chain import PopulationArrays, chain_view
 
@@ -42,200 +41,226 @@ from models.priors.chain import PopulationArrays, chain_view
 # neither begins nor ends. Forward and backward masses are scaled to a largest entry of one: only their
 # ratios within a persona matter, and so no product of factors leaves the range of numbers.
 #
-# All personas go through a slot before any goes on to the next, and moves and masses are laid out so: the
-# tables of one slot stay in a core's cache, and all else is read from one end to the other.
+# All personas go through a slot before any goes on to the next. Eight personas of about as many places make a
+# bundle, a persona to a lane, with a matrix for the most places of any of them (personas' matrices are nearly
+# full): what is done to one is done to all eight at once, and all is read from one end to the other.
+
+_LANES = 8
+_NO_GROUP, _NO_RATIO = np.empty((0, _LANES), np.uint32), np.empty(0)
+_LEAST_FACTOR = 1e-200  # of a move that must happen: an infeasible table would make it underflow
+
+
+class Bundles(NamedTuple):
+    """Which personas are in which lane of which bundle (``Q`` bundles, ``P`` places of all of them)."""
+
+    person: NDArray[np.int64]  # (Q, 8), -1 for an empty lane
+    start: NDArray[np.int64]  # (Q + 1,), where the places of each bundle begin
+    entry: NDArray[np.int64]  # (Q + 1,), where its matrices begin in an array of entries
+    edges: NDArray[np.int64]  # (B + 1,), blocks of bundles that are added in order: threads change no bit
+    weight: NDArray[np.float64]  # (Q, 8), shares of all people
+    law: NDArray[np.float64]  # (P, 8), the long-run distribution in slot 0
 
 
 class Masses(NamedTuple):
-    """``exp(nu)``, its inverse and the forward mass of each place, the backward masses of each slot."""
+    """``exp(nu)`` and its inverse, and the backward masses of each slot."""
 
-    tilt: NDArray[np.float64]  # (P,), of all personas' places
-    end: NDArray[np.float64]  # (P,), ``beta_C``
-    forward: NDArray[np.float64]  # (P,)
-    beta: NDArray[np.float64]  # (C, P)
-
-
-class SlotMoves(NamedTuple):
-    """The entries of one slot's matrices, to one place after the other."""
-
-    start: NDArray[np.int64]  # (P + 1,), where those to each place begin
-    origin: NDArray[np.int32]  # the place that they come from, among all personas' places
-    weighted: NDArray[np.float64]  # ``P_t alpha_t``
+    tilt: NDArray[np.float64]  # (P, 8)
+    end: NDArray[np.float64]  # (P, 8), ``beta_C``
+    beta: NDArray[np.float64]  # (C, P, 8)
+    divided: NDArray[np.float64]  # (C, Q, 8), by what each persona's ``beta_t`` was divided
 
 
-class Blocks(NamedTuple):
-    """Blocks by the number of personas, whose masses are added in order, so that threads change no bit."""
-
-    edges: NDArray[np.int64]  # (B + 1,) where each block begins, and the end of the last
-    weight: NDArray[np.float64]  # (N,)
+_ONE = np.uint64(1)
 
 
-@jit
-def _scale(mass: NDArray[np.float64]) -> None:
-    """Divide by the largest entry, unless all are zero."""
-    largest = mass.max()
-    if largest > 0.0:
-        mass /= largest
-
-
-@jit
-def _end(tilt: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``beta_C = exp(-nu)``; zero where a day may not end."""
-    end = np.zeros(tilt.size)
-    for x in range(tilt.size):
-        end[x] = 1.0 / tilt[x] if tilt[x] > 0.0 else 0.0
-    _scale(end)
-    return end
-
-
-@jit
-def _own(population: PopulationArrays, person: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """One persona's part (K,) of an array laid out like the places."""
-    return values[population.places_start[person] : population.places_start[person + 1]]
+@inline
+def _range_of(bundles: Bundles, bundle: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """The first of a bundle's places, their end, and its first entry, as numbers that are never negative."""
+    return (
+        np.uint64(bundles.start[bundle]),
+        np.uint64(bundles.start[bundle + 1]),
+        np.uint64(bundles.entry[bundle]),
+    )
 
 
 @bare_jit
-def _scale_part(mass: NDArray[np.float64], begin: int, size: int) -> None:
-    """:func:`_scale` of some entries."""
-    largest = 0.0
-    for x in range(begin, begin + size):
-        largest = max(largest, mass[x])
-    if largest > 0.0:
-        for x in range(begin, begin + size):
-            mass[x] /= largest
+def _scale(
+    mass: NDArray[np.float64], first: np.uint64, last: np.uint64, divided: NDArray[np.float64]
+) -> None:
+    """Divide each lane by its largest entry, unless all are zero; ``divided`` (8,) says by what."""
+    for lane in range(_LANES):
+        divided[lane] = 0.0
+    for x in range(first, last):
+        for lane in range(_LANES):
+            divided[lane] = max(divided[lane], mass[x, lane])
+    for lane in range(_LANES):
+        divided[lane] = divided[lane] if divided[lane] > 0.0 else 1.0
+    for x in range(first, last):
+        for lane in range(_LANES):
+            mass[x, lane] /= divided[lane]
 
 
-@pjit(lambda population, *_: population.slots.size, least=64)
+@bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=64)
 def lay_out(
     begin: int,
     end: int,
+    bundles: Bundles,
     population: PopulationArrays,
     slot: int,
     locations: int,
-    moves: SlotMoves,
+    moves: NDArray[np.float64],
     cell: NDArray[np.int32],
 ) -> None:
-    """Fill in one slot's moves, without factors; ``moves.start`` is known.
+    """Fill in one slot's moves (E, 8) without factors, to one place after the other.
 
     ``cell`` is each entry's in a table of all locations: that of the origin times M plus that of the place.
     """
-    for person in range(begin, end):
-        view, place = chain_view(population, person), population.places_start[person]
-        for y in range(view.places.size):
-            k = moves.start[place + y]
-            for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
-                moves.origin[k] = place + view.row[j]
-                cell[k] = view.places[view.row[j]] * locations + view.places[y]
-                moves.weighted[k] = view.value[j]
-                k += 1
+    for bundle in range(begin, end):
+        size = bundles.start[bundle + 1] - bundles.start[bundle]
+        for lane in range(_LANES):
+            person = bundles.person[bundle, lane]
+            if person < 0:
+                continue
+            first = population.places_start[person]
+            own = population.places_start[person + 1] - first
+            entries = population.entry_start[person]
+            columns = population.column_start_start[person] + slot * (own + 1)
+            for y in range(own):
+                to = bundles.entry[bundle] + y * size
+                for x in range(own):
+                    cell[to + x, lane] = (
+                        population.places[first + x] * locations + population.places[first + y]
+                    )
+                for j in range(
+                    population.column_start[columns + y], population.column_start[columns + y + 1]
+                ):
+                    moves[to + population.row[entries + j], lane] = population.value[entries + j]
 
 
-@pjit(lambda population, *_: population.slots.size, least=64)
-def count_moves(begin: int, end: int, population: PopulationArrays, counts: NDArray[np.int64]) -> None:
-    """Fill ``counts`` (C, P) with how many entries lead to each place in each slot."""
-    for person in range(begin, end):
-        view, place = chain_view(population, person), population.places_start[person]
-        for slot in range(view.start.shape[0]):
-            for y in range(view.places.size):
-                counts[slot, place + y] = view.column_start[slot, y + 1] - view.column_start[slot, y]
-
-
-@bare_pjit(lambda places, *_: places.size - 1, least=64)
+@bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=8)
 def retreat_slot(
     begin: int,
     end: int,
-    places: NDArray[np.int64],
-    moves: SlotMoves,
+    bundles: Bundles,
+    moves: NDArray[np.float64],
     after: NDArray[np.float64],
     before: NDArray[np.float64],
+    divided: NDArray[np.float64],
 ) -> None:
-    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot.
-
-    Persona ``i`` has the ``places[i]..places[i + 1] - 1``.
-    """
-    for person in range(begin, end):
-        first, last = places[person], places[person + 1]
+    """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot."""
+    for bundle in range(begin, end):
+        first, last, j = _range_of(bundles, bundle)
         for x in range(first, last):
-            before[x] = 0.0
+            for lane in range(_LANES):
+                before[x, lane] = 0.0
         for y in range(first, last):
-            for j in range(moves.start[y], moves.start[y + 1]):
-                before[moves.origin[j]] += moves.weighted[j] * after[y]
-        _scale_part(before, first, last - first)
+            for x in range(first, last):
+                for lane in range(_LANES):
+                    before[x, lane] += moves[j, lane] * after[y, lane]
+                j += _ONE
+        _scale(before, first, last, divided[bundle])
 
 
-@pjit(lambda population, *_: population.slots.size, least=256)
-def end_day(begin: int, end: int, population: PopulationArrays, masses: Masses) -> None:
-    """``beta_C`` of what ``nu`` is now."""
-    for person in range(begin, end):
-        own = _own(population, person, masses.end)
-        own[:] = _end(_own(population, person, masses.tilt))
+@bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=64)
+def end_day(begin: int, end: int, bundles: Bundles, masses: Masses, largest: NDArray[np.float64]) -> None:
+    """``beta_C = exp(-nu)``, zero where a day may not end; with room for ``largest`` (Q, 8)."""
+    for bundle in range(begin, end):
+        first, last, _ = _range_of(bundles, bundle)
+        for x in range(first, last):
+            for lane in range(_LANES):
+                masses.end[x, lane] = 1.0 / masses.tilt[x, lane] if masses.tilt[x, lane] > 0.0 else 0.0
+        _scale(masses.end, first, last, largest[bundle])
 
 
-@pjit(lambda population, *_: population.slots.size, least=256)
-def begin_day(begin: int, end: int, population: PopulationArrays, masses: Masses) -> None:
-    """The forward mass at slot 0: ``pi_0 exp(nu)``."""
-    for person in range(begin, end):
-        start, own = chain_view(population, person).start[0], _own(population, person, masses.forward)
-        own[:] = start * _own(population, person, masses.tilt)
-        _scale(own)
-
-
-@bare_jit
-def _total(
-    first: int, last: int, moves: SlotMoves, forward: NDArray[np.float64], after: NDArray[np.float64]
-) -> float:
-    """The sum of ``before(x) P(x, y) alpha(x, y) after(y)`` over all entries to these places."""
-    total = 0.0
-    for y in range(first, last):
-        arrived = 0.0
-        for j in range(moves.start[y], moves.start[y + 1]):
-            arrived += forward[moves.origin[j]] * moves.weighted[j]
-        total += arrived * after[y]
-    return total
-
-
-@bare_pjit(lambda blocks, *_: blocks.edges.size - 1)
+@bare_pjit(lambda bundles, *_: bundles.edges.size - 1)
 def slot_masses(
     begin: int,
     end: int,
-    blocks: Blocks,
-    places: NDArray[np.int64],
-    moves: SlotMoves,
-    group: NDArray[np.int32],
+    bundles: Bundles,
+    moves: NDArray[np.float64],
+    group: NDArray[np.uint32],
+    slot: int,
+    masses: Masses,
     forward: NDArray[np.float64],
     after: NDArray[np.float64],
-    masses: NDArray[np.float64],
+    found: NDArray[np.float64],
 ) -> None:
-    """Into ``masses`` (B, G): what each block's moves weigh as the factors are now, by their ``group``."""
+    """Into ``found`` (B, G): what each block's moves weigh as the factors are now, by their ``group``.
+
+    All moves of a persona together weigh ``sum_x forward(x) beta_t(x)``: the forward mass is scaled so that
+    they weigh as much as the persona.
+    """
+    before = masses.beta[slot]
     for block in range(begin, end):
-        own = masses[block]
+        own = found[block]
         for g in range(own.size):
             own[g] = 0.0
-        for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            first, last = places[person], places[person + 1]
-            total = _total(first, last, moves, forward, after)
-            if total > 0.0:
-                scale = blocks.weight[person] / total
-                for y in range(first, last):
-                    arriving = scale * after[y]
-                    for j in range(moves.start[y], moves.start[y + 1]):
-                        own[group[j]] += forward[moves.origin[j]] * moves.weighted[j] * arriving
+        for bundle in range(bundles.edges[block], bundles.edges[block + 1]):
+            first, last, j = _range_of(bundles, bundle)
+            for lane in range(_LANES):
+                total = 0.0
+                for x in range(first, last):
+                    total += forward[x, lane] * before[x, lane]
+                total *= masses.divided[slot, bundle, lane]
+                scale = bundles.weight[bundle, lane] / total if total > 0.0 else 0.0
+                for x in range(first, last):
+                    forward[x, lane] *= scale
+            for y in range(first, last):
+                for x in range(first, last):
+                    for lane in range(_LANES):
+                        own[group[j, lane]] += forward[x, lane] * moves[j, lane] * after[y, lane]
+                    j += _ONE
 
 
-@bare_pjit(lambda moves, *_: moves.weighted.size, least=1 << 16)
+@bare_jit
+def fit_factors(
+    found: NDArray[np.float64],
+    target: NDArray[np.float64],
+    exponent: float,
+    last_found: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    ratio: NDArray[np.float64],
+) -> float:
+    """``alpha <- (alpha F / F^)^exponent``, scaled to a largest entry of one; ``ratio`` to what it was.
+
+    ``found`` (B, G) is F^ by blocks, which ``last_found`` (G,) is then. The error, or with a penalty (an
+    exponent below one) the change of the masses.
+    """
+    largest = off = 0.0
+    for g in range(alpha.size):
+        mass = 0.0
+        for block in range(found.shape[0]):
+            mass += found[block, g]
+        off += abs(mass - (target[g] if exponent == 1.0 else last_found[g]))
+        last_found[g], ratio[g] = mass, alpha[g]
+        if target[g] > 0.0 and mass > 0.0:
+            alpha[g] *= target[g] / mass
+        if exponent != 1.0 and alpha[g] > 0.0:
+            alpha[g] = math.exp(exponent * math.log(alpha[g]))
+        largest = max(largest, alpha[g])
+    for g in range(alpha.size):
+        before = ratio[g]
+        alpha[g] = max(alpha[g] / largest, _LEAST_FACTOR) if target[g] > 0.0 else 0.0
+        ratio[g] = alpha[g] / before if before > 0.0 else 0.0
+    return off
+
+
+@bare_pjit(lambda moves, *_: moves.shape[0], least=1 << 13)
 def weigh_moves(
-    begin: int, end: int, moves: SlotMoves, group: NDArray[np.int32], ratio: NDArray[np.float64]
+    begin: int, end: int, moves: NDArray[np.float64], group: NDArray[np.uint32], ratio: NDArray[np.float64]
 ) -> None:
     """Multiply each group's moves with its ``ratio`` (G,)."""
     for j in range(begin, end):
-        moves.weighted[j] *= ratio[group[j]]
+        for lane in range(_LANES):
+            moves[j, lane] *= ratio[group[j, lane]]
 
 
-@pjit(lambda blocks, *_: blocks.edges.size - 1)
+@pjit(lambda edges, *_: edges.size - 1)
 def own_flows(
     begin: int,
     end: int,
-    blocks: Blocks,
+    edges: NDArray[np.int64],
+    weights: NDArray[np.float64],
     population: PopulationArrays,
     slot: int,
     block_flows: NDArray[np.float64],
@@ -244,8 +269,8 @@ def own_flows(
     for block in range(begin, end):
         flows = block_flows[block]
         flows[:] = 0.0
-        for person in range(blocks.edges[block], blocks.edges[block + 1]):
-            view, weight = chain_view(population, person), blocks.weight[person]
+        for person in range(edges[block], edges[block + 1]):
+            view, weight = chain_view(population, person), weights[person]
             at = slot % view.start.shape[0]
             for y in range(view.places.size):
                 for j in range(view.column_start[at, y], view.column_start[at, y + 1]):
@@ -253,71 +278,67 @@ def own_flows(
                     flows[view.places[x], view.places[y]] += weight * view.start[at, x] * view.value[j]
 
 
-@jit
-def _widest(population: PopulationArrays) -> int:
-    """The most places of anybody."""
-    most = 0
-    for person in range(population.slots.size):
-        most = max(most, population.places_start[person + 1] - population.places_start[person])
-    return most
-
-
-@bare_jit
-def _advance(
-    first: int,
-    last: int,
-    moves: SlotMoves,
-    own: NDArray[np.float64],
-    later: NDArray[np.float64],
-) -> None:
-    """One persona's part of :func:`advance`."""
-    for y in range(first, last):
-        later[y - first] = 0.0
-        for j in range(moves.start[y], moves.start[y + 1]):
-            later[y - first] += own[moves.origin[j]] * moves.weighted[j]
-    for y in range(first, last):
-        own[y] = later[y - first]
-    _scale_part(own, first, last - first)
-
-
-@pjit(lambda population, *_: population.slots.size, least=64)
+@bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=8)
 def advance(
     begin: int,
     end: int,
-    population: PopulationArrays,
-    moves: SlotMoves,
+    bundles: Bundles,
+    moves: NDArray[np.float64],
+    group: NDArray[np.uint32],
+    ratio: NDArray[np.float64],
     forward: NDArray[np.float64],
+    later: NDArray[np.float64],
+    largest: NDArray[np.float64],
 ) -> None:
-    """The forward mass one slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``."""
-    later, places = np.empty(_widest(population)), population.places_start
-    for person in range(begin, end):
-        _advance(places[person], places[person + 1], moves, forward, later)
+    """Multiply each group's moves with its ``ratio`` (G,), if there are any, and take the forward mass one
+    slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``.
+    """
+    for bundle in range(begin, end):
+        first, last, j = _range_of(bundles, bundle)
+        for y in range(first, last):
+            for lane in range(_LANES):
+                later[y, lane] = 0.0
+            for x in range(first, last):
+                if ratio.size:
+                    for lane in range(_LANES):
+                        moves[j, lane] *= ratio[group[j, lane]]
+                for lane in range(_LANES):
+                    later[y, lane] += forward[x, lane] * moves[j, lane]
+                j += _ONE
+        _scale(later, first, last, largest[bundle])
 
 
-@pjit(lambda population, *_: population.slots.size, least=64)
+@bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=64)
 def close_day(
     begin: int,
     end: int,
-    population: PopulationArrays,
+    bundles: Bundles,
     masses: Masses,
+    forward: NDArray[np.float64],
     gap: NDArray[np.float64],
 ) -> None:
-    """``nu <- nu + ln(law at C / law at 0) / 2``; ``gap`` (N,): how far the laws were apart, -1 for none.
+    """``nu <- nu + ln(law at C / law at 0) / 2``; ``gap`` (Q, 8): how far the laws were apart, -1 for none.
 
     ``forward`` is the mass at slot C. A place where days begin or end only is neither from then on.
     """
-    for person in range(begin, end):
-        start, own = chain_view(population, person).start[0], _own(population, person, masses.tilt)
-        first = start * own * _own(population, person, masses.beta[0])
-        last = _own(population, person, masses.forward) * _end(own)
-        if not (first.sum() > 0.0 and last.sum() > 0.0):
-            gap[person] = -1.0
-            continue
-        first, last = first / first.sum(), last / last.sum()
-        gap[person] = np.abs(last - first).sum()
-        for x in range(own.size):
-            own[x] *= math.sqrt(last[x] / first[x]) if first[x] > 0.0 else 0.0
-        _scale(own)
+    law, tilt = bundles.law, masses.tilt
+    for bundle in range(begin, end):
+        for lane in range(_LANES):
+            all_first = all_last = largest = 0.0
+            for x in range(bundles.start[bundle], bundles.start[bundle + 1]):
+                all_first += law[x, lane] * tilt[x, lane] * masses.beta[0, x, lane]
+                all_last += forward[x, lane] * masses.end[x, lane]
+            gap[bundle, lane] = 0.0 if all_first > 0.0 and all_last > 0.0 else -1.0
+            if gap[bundle, lane] < 0.0:
+                continue
+            for x in range(bundles.start[bundle], bundles.start[bundle + 1]):
+                first = law[x, lane] * tilt[x, lane] * masses.beta[0, x, lane] / all_first
+                last = forward[x, lane] * masses.end[x, lane] / all_last
+                gap[bundle, lane] += abs(last - first)
+                tilt[x, lane] *= math.sqrt(last / first) if first > 0.0 else 0.0
+                largest = max(largest, tilt[x, lane])
+            for x in range(bundles.start[bundle], bundles.start[bundle + 1]):
+                tilt[x, lane] /= largest if largest > 0.0 else 1.0
 
 
 @pjit(lambda chosen, *_: chosen.size, least=64)
@@ -327,7 +348,9 @@ def write_days(
     chosen: NDArray[np.int64],
     population: PopulationArrays,
     factor: NDArray[np.float64],
-    masses: Masses,
+    tilt: NDArray[np.float64],
+    beta: NDArray[np.float64],
+    end_of_day: NDArray[np.float64],
     days: NDArray[np.float64],
 ) -> None:
     """``P_t(x, y) alpha_t(x, y) beta_{t+1}(y) / beta_t(x)`` of some personas, dense (n, C, K, K).
@@ -337,13 +360,12 @@ def write_days(
     """
     for number in range(begin, end):
         person = chosen[number]
-        view, slots = chain_view(population, person), masses.beta.shape[0]
-        tilt, size = _own(population, person, masses.tilt), view.places.size
-        law = view.start[0] * tilt * _own(population, person, masses.beta[0])
+        view, slots = chain_view(population, person), beta.shape[0]
+        own = slice(population.places_start[person], population.places_start[person + 1])
+        law, size = view.start[0] * tilt[own] * beta[0, own], view.places.size
         law /= law.sum()
         for slot in range(slots):
-            after = masses.beta[slot + 1] if slot + 1 < slots else masses.end
-            after, matrix = _own(population, person, after), days[number, slot]
+            after, matrix = beta[slot + 1, own] if slot + 1 < slots else end_of_day[own], days[number, slot]
             matrix[:] = 0.0
             for y in range(size):
                 for j in range(view.column_start[slot, y], view.column_start[slot, y + 1]):
@@ -370,7 +392,7 @@ def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size:
 
 # Tables of all people together: how many go from each location to each, and how many are at each.
 
-_BLOCKS, _PERSONAS_A_BLOCK = 16, 2048  # see :class:`Blocks`; adding up the tables of few takes longest
+_BLOCKS, _PERSONAS_A_BLOCK, _BUNDLES_A_BLOCK = 16, 2048, 1024  # adding up the tables of few takes longest
 _ROUNDING = 1e-12
 
 
@@ -455,10 +477,10 @@ def expected_flows(population: Population, slots: int) -> NDArray[np.float64]:
     """People (C, M, M) who go from each location to each in every slot, in the long run."""
     count, places = len(population), population.location_count
     weight = np.ones(count) if population.weights is None else population.weights
-    flows, blocks = np.empty((slots, places, places)), blocks_of(population, weight)
-    block_flows = np.empty((blocks.edges.size - 1, places, places))
+    flows, edges = np.empty((slots, places, places)), blocks_of(count, _PERSONAS_A_BLOCK)
+    block_flows = np.empty((edges.size - 1, places, places))
     for slot in range(slots):
-        own_flows(blocks, population.arrays, slot, block_flows)
+        own_flows(edges, weight, population.arrays, slot, block_flows)
         flows[slot] = block_flows.sum(axis=0)
     return flows
 
@@ -469,10 +491,30 @@ def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int)
     return masses.astype(np.float64)
 
 
-def blocks_of(population: Population, weight: NDArray[np.float64]) -> Blocks:
-    """The blocks of personas with these weights."""
-    blocks = min(_BLOCKS, 1 + len(population) // _PERSONAS_A_BLOCK)
-    return Blocks(np.arange(blocks + 1, dtype=np.int64) * len(population) // blocks, weight)
+def blocks_of(count: int, a_block: int) -> NDArray[np.int64]:
+    """(B + 1,) where each block of ``count`` personas or bundles begins, and the end of the last."""
+    blocks = min(_BLOCKS, 1 + count // a_block)
+    return np.arange(blocks + 1, dtype=np.int64) * count // blocks
+
+
+def bundles_of(population: Population, weight: NDArray[np.float64]) -> tuple[Bundles, NDArray[np.int64]]:
+    """Personas by their number of places, in lanes, and the position of each of their places (P,) there."""
+    arrays, people = population.arrays, len(population)
+    places = np.diff(arrays.places_start)
+    number = np.arange(arrays.places.size) - np.repeat(arrays.places_start[:-1], places)
+    begins = arrays.distribution[np.repeat(arrays.distribution_start[:-1], places) + number]
+    person = np.full((-(-people // _LANES), _LANES), -1)
+    person.reshape(-1)[:people] = np.argsort(places, kind="stable")
+    size = np.where(person >= 0, places[person], 0).max(axis=1)
+    start, entry = (np.concatenate((np.zeros(1, np.int64), np.cumsum(each))) for each in (size, size**2))
+    first = np.empty(people, np.int64)  # the position of each person's first place
+    is_one = person >= 0
+    first[person[is_one]] = (start[:-1, None] * _LANES + np.arange(_LANES))[is_one]
+    spot = np.repeat(first, places) + number * _LANES
+    law = np.zeros((int(start[-1]), _LANES))
+    law.reshape(-1)[spot] = begins
+    shares = np.where(is_one, weight[person], 0.0)
+    return Bundles(person, start, entry, blocks_of(person.shape[0], _BUNDLES_A_BLOCK), shares, law), spot
 
 
 def _constraint(
@@ -574,7 +616,6 @@ def _packed(layout: Layout, chosen: NDArray[np.int64], days: NDArray[np.float64]
     )
 
 
-_LEAST_FACTOR = 1e-200  # of a move that must happen: an infeasible table would make it underflow
 _MOST_LISTED = 20
 
 
@@ -668,73 +709,82 @@ class _Sweeping:
     ) -> None:
         arrays, locations = population.arrays, population.location_count
         assert population.weights is not None
-        size, slots = arrays.places.size, int(arrays.slots[0])
+        slots = int(arrays.slots[0])
         self.population = population
         self.exponent = 1.0 if penalty is None else penalty / (1.0 + penalty)
-        self.masses = Masses(np.ones(size), np.empty(size), np.empty(size), np.empty((slots, size)))
-        self.blocks = blocks_of(population, population.weights / population.weights.sum())
-        self.gap = np.empty(len(population))
-        self.moves: list[SlotMoves] = []
+        self.bundles, self.spot = bundles_of(population, population.weights / population.weights.sum())
+        shape, lanes = self.bundles.law.shape, self.bundles.weight.shape
+        self.masses = Masses(
+            np.ones(shape),
+            np.empty(shape),
+            np.empty((slots, *shape)),
+            np.empty((slots, *lanes)),
+        )
+        self.gap = np.empty(lanes)
+        self._largest, self._forward, self._later = np.empty(lanes), np.empty(shape), np.empty(shape)
+        self.moves: list[NDArray[np.float64]] = []
         self.constraints: list[list[_Fitted]] = []  # by slot
-        counts = np.empty((slots, size), np.int64)
-        count_moves(arrays, counts)
+        entries = int(self.bundles.entry[-1])
         for slot in range(slots):
-            start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts[slot])))
-            entries = int(start[-1])
-            moves, cell = (
-                SlotMoves(start, np.empty(entries, np.int32), np.empty(entries)),
-                np.empty(entries, np.int32),
-            )
-            lay_out(arrays, slot, locations, moves, cell)
+            moves, cell = np.zeros((entries, _LANES)), np.zeros((entries, _LANES), np.int32)
+            lay_out(self.bundles, arrays, slot, locations, moves, cell)
             fitted = [_Fitted(each, cell) for each in constraints if each.slot == slot]
             for each in fitted:
                 weigh_moves(moves, each.group, each.alpha)
             self.moves.append(moves)
             self.constraints.append(fitted)
         most = max((each.alpha.size for of_slot in self.constraints for each in of_slot), default=0)
-        self._room = np.empty((self.blocks.edges.size - 1) * most)
-        end_day(arrays, self.masses)
+        self._room = np.empty((self.bundles.edges.size - 1) * most)
+        end_day(self.bundles, self.masses, self._largest)
         self._go_back()
 
     def sweep(self) -> float:
         """Project on each constraint in turn, then close the day; the error, as a share of all people."""
-        arrays, off = self.population.arrays, 0.0
-        begin_day(arrays, self.masses)
-        afters = (*self.masses.beta[1:], self.masses.end)
-        for moves, constraints, after in zip(self.moves, self.constraints, afters, strict=True):
-            for each in constraints:
-                off = max(off, self._meet(each, moves, after))
-            advance(arrays, moves, self.masses.forward)
+        bundles, masses, off = self.bundles, self.masses, 0.0
+        np.multiply(bundles.law, masses.tilt, out=self._forward)
+        afters = (*masses.beta[1:], masses.end)
+        for slot, (moves, after) in enumerate(zip(self.moves, afters, strict=True)):
+            group, ratio = _NO_GROUP, _NO_RATIO
+            for each in self.constraints[slot]:
+                if ratio.size:
+                    weigh_moves(moves, group, ratio)
+                    self._retreat(slot, after)
+                off = max(off, self._meet(each, slot, after))
+                group, ratio = each.group, each.ratio
+            advance(bundles, moves, group, ratio, self._forward, self._later, self._largest)
+            self._forward, self._later = self._later, self._forward
         self._go_back()
-        close_day(arrays, self.masses, self.gap)
-        stuck = np.flatnonzero(self.gap < 0.0)
+        close_day(bundles, masses, self._forward, self.gap)
+        stuck = bundles.person[(self.gap < 0.0) & (bundles.person >= 0)]
         if stuck.size:
             raise PersonaError(
                 "each persona must have a way through the day that the tables allow",
-                f"none for {stuck.size:,} personas, such as {self.population.people[stuck[0]]!r}",
+                f"none for {stuck.size:,} personas, such as {self.population.people[stuck.min()]!r}",
                 "list trips only, so that staying is free, or leave out cells of zero people",
             )
-        end_day(arrays, self.masses)
+        end_day(bundles, masses, self._largest)
         self._go_back()
-        return max(off, float((self.blocks.weight * self.gap).sum()))
+        return max(off, float((bundles.weight * self.gap).sum()))
 
     def _go_back(self) -> None:
         """The backward masses of the moves as they are weighted now, from the end of the day to its start."""
-        places, after = self.population.arrays.places_start, self.masses.end
-        for moves, before in zip(self.moves[::-1], self.masses.beta[::-1], strict=True):
-            retreat_slot(places, moves, after, before)
-            after = before
+        after = self.masses.end
+        for slot in range(len(self.moves))[::-1]:
+            self._retreat(slot, after)
+            after = self.masses.beta[slot]
 
-    def _meet(self, each: _Fitted, moves: SlotMoves, after: NDArray[np.float64]) -> float:
+    def _retreat(self, slot: int, after: NDArray[np.float64]) -> None:
+        """The backward masses of one slot."""
+        masses = self.masses
+        retreat_slot(self.bundles, self.moves[slot], after, masses.beta[slot], masses.divided[slot])
+
+    def _meet(self, each: _Fitted, slot: int, after: NDArray[np.float64]) -> float:
         """Update one constraint's factors to meet its masses; the error before that."""
-        blocks, before = self.blocks.edges.size - 1, each.alpha
-        found = self._room[: blocks * before.size].reshape(blocks, -1)
-        places = self.population.arrays.places_start
-        slot_masses(self.blocks, places, moves, each.group, self.masses.forward, after, found)
-        off = each.update(found.sum(axis=0), self.exponent)
-        ratio = np.divide(each.alpha, before, out=np.zeros_like(before), where=before > 0.0)
-        weigh_moves(moves, each.group, ratio)
-        return off
+        found = self._room[: (self.bundles.edges.size - 1) * each.alpha.size].reshape(-1, each.alpha.size)
+        slot_masses(
+            self.bundles, self.moves[slot], each.group, slot, self.masses, self._forward, after, found
+        )
+        return each.update(found, self.exponent)
 
     def impossible(self, total: float) -> list[MissedCell]:
         """Cells with people where no persona can go, known after the first sweep."""
@@ -753,9 +803,11 @@ class _Sweeping:
         for slot, constraints in enumerate(self.constraints):
             for each in constraints:
                 factor[slot] *= each.alpha[each.constraint.group]
+        tilt, end = (each.reshape(-1)[self.spot] for each in (self.masses.tilt, self.masses.end))
+        beta = self.masses.beta.reshape(len(self.moves), -1)[:, self.spot]
         written = days_as_population(
             Layout.of(self.population),
-            lambda chosen, days: write_days(chosen, arrays, factor, self.masses, days),
+            lambda chosen, days: write_days(chosen, arrays, factor, tilt, beta, end, days),
         )
         return replace(
             written,
@@ -769,27 +821,19 @@ class _Fitted:
 
     def __init__(self, constraint: Constraint, cell: NDArray[np.int32]) -> None:
         self.constraint = constraint
-        self.group = constraint.group.astype(np.int32).reshape(-1)[cell]  # of each entry of the slot
+        self.group = constraint.group.astype(np.uint32).reshape(-1)[cell]  # (E, 8), of each entry of the slot
         self.target = constraint.mass.copy()  # (G,) without the cells that no persona can meet
         self.alpha = (constraint.mass > 0.0).astype(np.float64)
+        self.ratio = np.empty_like(self.alpha)  # of the last update, to what they were
         self.is_impossible = np.zeros(constraint.mass.size, dtype=np.bool_)
         self.last_found = np.zeros(constraint.mass.size)
         self.is_begun = False
 
     def update(self, found: NDArray[np.float64], exponent: float) -> float:
-        """``alpha <- (alpha F / F^)^exponent``; the error, or with a penalty the change of the masses."""
+        """:func:`fit_factors` to what blocks ``found`` (B, G)."""
         if not self.is_begun:
-            self._drop_impossible(found)
-        off = np.abs(found - (self.target if exponent == 1.0 else self.last_found)).sum()
-        is_open = (self.target > 0.0) & (found > 0.0)
-        ratio = np.divide(self.target, found, out=np.ones_like(found), where=is_open)
-        moved = self.alpha * ratio
-        if exponent != 1.0:
-            moved = np.where(moved > 0.0, exp(exponent * log(moved)), 0.0)
-        moved /= moved.max()
-        self.alpha = np.where(self.target > 0.0, np.maximum(moved, _LEAST_FACTOR), 0.0)
-        self.last_found = found
-        return float(off)
+            self._drop_impossible(found.sum(axis=0))
+        return fit_factors(found, self.target, exponent, self.last_found, self.alpha, self.ratio)
 
     def _drop_impossible(self, found: NDArray[np.float64]) -> None:
         """Move the mass of cells that no persona can meet to the rest of the table, or to all other cells."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from models.exceptions import NoiseKeyError, PseudonymKeyError, TallyguardError
-from models.keys import NoiseKey, Pseudonymiser, SnapshotKey, batch_message, reading_message
+from models.keys import NoiseKey, Pseudonymiser, SnapshotKey, batch_message, reading_message, text_bytes
 from tests.hex_keys import hex_key
 
 # The noise key: secret, forward only, and the same bits for the same reading alone.
@@ -220,6 +220,15 @@ def test_a_person_has_one_pseudonym_per_key() -> None:
     assert one.pseudonym("p1") == Pseudonymiser.parse(hex_key("own")).pseudonym("p1")
     assert one.pseudonym("p1") != other.pseudonym("p1")
     assert one.fingerprint() != other.fingerprint()
+
+
+@pytest.mark.parametrize("size", [32, 63, 64, 65, 200])
+def test_a_pseudonym_is_the_hmac_of_the_id(size: int) -> None:
+    """The standard library's, also for keys that are longer than a block of the hash."""
+    secret, people = bytes(range(1, size + 1)), ["", "p1", "Zoë", "x" * 300]
+    for person, name in zip(people, Pseudonymiser(secret).pseudonyms(people), strict=True):
+        message = text_bytes("tallyguard pseudonym 1") + text_bytes(person)
+        assert name == hmac.digest(secret, message, "sha256").hex()[:32]
 
 
 def test_people_do_not_share_pseudonyms_and_ids_do_not_show() -> None:
