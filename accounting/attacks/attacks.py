@@ -55,7 +55,7 @@ def _prior_path(target: Target) -> AttackResult:
 def best_constant(target: Target) -> ConstantGuess:
     """The own place ``c`` with the largest ``Pr[d(X, (c, ..., c)) <= s]``."""
     marginal = target.exposure.marginal
-    return promising_constants(target.person, marginal, target.mistakes, marginal.shape[1])
+    return promising_constants(target.person, marginal, target.mistakes, marginal.shape[1], -1.0)
 
 
 def _constant_place(target: Target) -> AttackResult:

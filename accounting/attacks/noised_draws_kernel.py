@@ -25,15 +25,19 @@ from accounting.attacks.hit_graph_kernel import (
 from accounting.attacks.hit_tables_kernel import HitTables
 from accounting.exposure.drawing import (
     Draws,
+    NoiseTables,
+    OwnReleases,
     ReleasedSteps,
     Walker,
+    draw,
+    draw_likelihoods,
     new_stream,
     publish_trace,
     relative_likelihoods,
     walk,
 )
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed, new_recursion
-from accounting.hmm.trace_decoding import decode_trace, likeliest_places
+from accounting.hmm.trace_decoding import decode_trace, likeliest_places, posterior
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain
 
@@ -170,6 +174,94 @@ def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> N
             # Where this underflows the most likely path stays the guess.
             likeliest_places(person, seen.observed, seen.forward, seen.guess)
         _count_guess(found, MARGINAL, seen, simulation.blind, mistakes)
+    return found
+
+
+# Monte Carlo attacks on counts over windows, as they are published.
+#
+# The posterior of the place alone is not enough while a window is open: what its count will say also depends
+# on what it has counted so far. So what is decoded is a chain of states, a place with these counts
+# (:mod:`accounting.bounds.noised.own_counts_bound`). A window's value ``y`` weighs each state of its last
+# step with the noise's probability of ``y - n``. A path of states is a path of places; of a step the likelier
+# place is that of the most states together (math3.md, 19.5).
+
+
+class WindowSimulation(NamedTuple):
+    """One person's trajectories of ``S`` states, and ``W`` counts over windows beside those of steps."""
+
+    walker: Walker
+    person: LocalChain
+    smallest: float  # positive entry of the chain's matrices
+    place: NDArray[np.int32]  # (T, S) own place of each state
+    places: int
+    releases: OwnReleases  # what is counted in single steps
+    last: NDArray[np.int64]  # (W,) the step that each window ends with
+    counted: NDArray[np.int64]  # (W, S) how often it has counted each state of that step
+    law: NDArray[np.int64]  # (W,) of its noise
+    noise: NoiseTables
+    blind: NDArray[np.int32]  # (2, T) guesses of both attacks before anything is released
+
+
+@bare_jit
+def _weigh_windows(
+    simulation: WindowSimulation,
+    trace: NDArray[np.int32],
+    stream: NDArray[np.uint64],
+    likelihood: NDArray[np.float64],
+) -> None:
+    """Publish every window's count of a ``trace`` of states, and weigh ``likelihood`` (T, S) with it."""
+    tables, log_probability = simulation.noise.tables, simulation.noise.log_probability
+    for w in range(simulation.last.size):
+        step, law, counted = simulation.last[w], simulation.law[w], simulation.counted[w]
+        begin, end = tables.first[law], tables.first[law + 1]
+        seen = begin + counted[trace[step]] + draw(tables, law, stream)
+        for state in range(counted.size):
+            index = seen - counted[state]
+            is_possible = begin <= index < end
+            likelihood[step, state] *= np.exp(log_probability[index]) if is_possible else 0.0
+
+
+@bare_jit
+def _guess_places(
+    law: NDArray[np.float64], place: NDArray[np.int32], chance: NDArray[np.float64], guess: NDArray[np.int32]
+) -> None:
+    """The likeliest place of each step, by the ``law`` (T, S) of states; ties at the lowest index."""
+    for step in range(guess.size):
+        chance[:] = 0.0
+        for state in range(law.shape[1]):
+            chance[place[step, state]] += law[step, state]
+        guess[step] = np.argmax(chance)
+
+
+@jit
+def window_successes(simulation: WindowSimulation, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+    """How both attacks go (3, 2) in simulated traces, decoded state by state."""
+    stream = new_stream(draws)
+    found = np.zeros((3, 2), np.int64)
+    person, place, blind = simulation.person, simulation.place, simulation.blind
+    steps, states = place.shape
+    trace, truth, path, guess = np.empty((4, steps), np.int32)
+    likelihood, forward, chance = (
+        np.empty((steps, states)),
+        np.empty((steps, states)),
+        np.empty(simulation.places),
+    )
+    own = np.empty((steps, states), np.int32)
+    own[:] = np.arange(states)
+    observed, work = Observed(own, likelihood), new_recursion(steps, states)
+    for _ in range(draws.number):
+        walk(simulation.walker, stream, trace)
+        draw_likelihoods(simulation.releases, trace, stream, likelihood)
+        _weigh_windows(simulation, trace, stream, likelihood)
+        decoded = decode_trace(person, simulation.smallest, observed, work, path)
+        for step in range(steps):
+            truth[step], guess[step] = place[step, trace[step]], blind[MAP, step]
+            if decoded.status == POSSIBLE:
+                guess[step] = place[step, path[step]]
+        count_draw(found, MAP, wrong_steps(guess, truth), blind, truth, mistakes)
+        if decoded.status == POSSIBLE and posterior(person, observed, forward):
+            _guess_places(forward, place, chance, guess)  # where this underflows the path stays the guess
+        count_draw(found, MARGINAL, wrong_steps(guess, truth), blind, truth, mistakes)
     return found
 
 

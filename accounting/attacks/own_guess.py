@@ -12,8 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accounting.attacks.targets import Attack, AttackResult, Target
-from accounting.exposure import Exposure
+from accounting.bounds.noised.posterior_kernel import OwnLog, own_log
+from accounting.exposure.drawing import (
+    Draws,
+    begin_stream,
+    draw_likelihoods,
+    released_steps,
+    value_tables,
+    walk,
+)
 from models.exceptions import ArgumentError
+from models.numerics.jit import jit
 
 _MOST_DRAWS = 2_000  # each guess is a call of Python
 
@@ -52,9 +61,12 @@ def own_attack(name: str, guess: object) -> Attack:
         if exposure.is_labelled or exposure.windows is not None or not target.can_be_drawn:
             return None
         draws = min(target.draws, _MOST_DRAWS)
-        uniform = np.random.Generator(np.random.Philox(target.seed))
-        paths = _drawn_paths(exposure, draws, uniform)
-        likelihood = _drawn_likelihoods(exposure, paths, uniform)
+        released = released_steps(exposure.observations)
+        log = own_log(target.person, exposure.labels, released, value_tables(released.noise))
+        paths = np.empty((draws, exposure.steps), np.int32)
+        likelihood = np.empty((*paths.shape, exposure.place_count))
+        _draw(log, target.seed, paths, likelihood)
+        likelihood /= likelihood.max(axis=2, keepdims=True)
         known = exposure.start, exposure.moves, exposure.chain.places, target.mistakes
         start, moves, places, mistakes = known
         right = 0
@@ -72,34 +84,11 @@ def own_attack(name: str, guess: object) -> Attack:
     return Attack(name, success, lambda recorded: None)
 
 
-def _drawn_paths(exposure: Exposure, draws: int, uniform: np.random.Generator) -> NDArray[np.int64]:
-    """Trajectories (draws, T) of own places."""
-    paths = np.empty((draws, exposure.steps), np.int64)
-    paths[:, 0] = _drawn(np.tile(exposure.start, (draws, 1)), uniform)
-    for t, matrix in enumerate(exposure.moves):
-        paths[:, t + 1] = _drawn(matrix[paths[:, t]], uniform)
-    return paths
-
-
-def _drawn(laws: NDArray[np.float64], uniform: np.random.Generator) -> NDArray[np.int64]:
-    """One value of each law (draws, n), by inversion; a value of probability zero never."""
-    sums = laws.cumsum(axis=1)
-    level = uniform.random(len(laws))[:, np.newaxis] * sums[:, -1:]
-    return np.minimum((sums <= level).sum(axis=1), laws.shape[1] - 1 - (laws[:, ::-1] > 0.0).argmax(axis=1))
-
-
-def _drawn_likelihoods(
-    exposure: Exposure, paths: NDArray[np.int64], uniform: np.random.Generator
-) -> NDArray[np.float64]:
-    """Likelihoods (draws, T, K) of what is published of each trajectory, the largest of each step 1."""
-    found = np.ones((*paths.shape, exposure.place_count))
-    for t, releases in enumerate(exposure.released):
-        for counted, mechanism in releases:
-            law = mechanism.noise_law()
-            assert law is not None, "observations leave suppressed sensors out"
-            chances = np.pad(law.probabilities, 1)
-            noise = _drawn(np.broadcast_to(law.probabilities, (len(paths), law.probabilities.size)), uniform)
-            here = counted[paths[:, t]].astype(np.int64)
-            found[:, t] *= chances[1 + noise[:, np.newaxis] + here[:, np.newaxis] - counted.astype(np.int64)]
-        found[:, t] /= found[:, t].max(axis=1, keepdims=True)
-    return found
+@jit
+def _draw(log: OwnLog, seed: int, paths: NDArray[np.int32], likelihood: NDArray[np.float64]) -> None:
+    """Fill in trajectories (draws, T) of own places, and what each is seen as (draws, T, K)."""
+    stream = np.empty(1, np.uint64)
+    for i in range(paths.shape[0]):
+        begin_stream(Draws(seed, i, 1), stream)
+        walk(log.walker, stream, paths[i])
+        draw_likelihoods(log.releases, paths[i], stream, likelihood[i])

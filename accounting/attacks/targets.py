@@ -20,9 +20,9 @@ from accounting.attacks.noised_draws_kernel import (
     raw_successes,
     replay_successes,
     stepwise_successes,
+    window_successes,
 )
-from accounting.attacks.window_draws_kernel import WindowSimulation, window_successes
-from accounting.attacks.window_simulation import window_codes
+from accounting.attacks.window_simulation import window_simulation
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, check_mistakes
 from accounting.exposure.drawing import Draws, new_walker, released_steps
@@ -291,17 +291,7 @@ def draw_stepwise(target: Target) -> NDArray[np.int64]:
 
 def draw_windows(target: Target) -> NDArray[np.int64]:
     """Successes (3, 2) on counts over windows, each draw decoded with the counts so far."""
-    exposure, windows = target.exposure, target.exposure.windows
-    assert windows is not None
-    others = exposure.under(windows.others)
-    simulation = WindowSimulation(
-        new_walker(target.person),
-        target.person,
-        released_steps(windows.others),
-        others.labels,
-        window_codes(exposure, target.draws),
-        target.blind_guesses,
-    )
+    simulation = window_simulation(target.exposure, target.draws, target.blind_guesses)
     return count_successes(window_successes, (simulation, target.mistakes), target.draws, target.seed)
 
 

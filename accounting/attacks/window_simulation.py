@@ -2,33 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.window_draws_kernel import WindowCodes
+from accounting.attacks.noised_draws_kernel import WindowSimulation
+from accounting.bounds.noised.own_counts_bound import (
+    Asked,
+    OwnWindow,
+    States,
+    chain_of,
+    own_window,
+    states_of,
+)
 from accounting.exposure import Exposure
-from accounting.exposure.drawing import noise_tables
-from accounting.exposure.own_counts import counted_moves, own_count
+from accounting.exposure.drawing import (
+    new_walker,
+    noise_tables,
+    own_releases,
+    released_steps,
+    value_tables,
+)
+from accounting.exposure.own_counts import own_count
+from accounting.hmm.forward_viterbi import smallest_entry
 from models.mechanisms import Mechanism
-from models.releases import MoveSensor, WindowRelease
+from models.priors.chain import LocalChain
+from models.releases import WindowRelease
 
 MOST_WORK = 1e10
 """Multiplications of all draws: ten seconds or so. The counts followed are as many as that allows."""
 
 _VISITS = 3  # to the chain in each step of a draw
+_MOST_STATES = 1 << 13  # in one step
 
 
-def window_codes(exposure: Exposure, draws: int) -> WindowCodes:
-    """The sensors whose counts the attack follows: an attack need not use everything that is published.
+def window_simulation(exposure: Exposure, draws: int, blind: NDArray[np.int32]) -> WindowSimulation:
+    """The person's states, and the counts that tell them apart, of the sensors that are followed.
 
-    Of each sensor one window is open at a time. Those that reveal most for the states they take come first.
+    An attack need not use everything that is published. Of the sensors those that reveal most for the values
+    they have come first.
     """
     assert exposure.windows is not None
+    steps, places = exposure.steps, exposure.place_count
+    nothing = np.zeros((steps, places), np.int64), np.ones(steps, np.int64)
+    asked = Asked(exposure.start, exposure.moves, *nothing, 0, False, 0)
+    followed: list[OwnWindow] = []
+    laws: dict[Mechanism, int] = {}
+    law: list[int] = []
+    states = states_of(asked, ())
+    assert states is not None
+    for releases in _by_worth(exposure):
+        wider = [*followed, *(own_window(exposure, each) for each in releases)]
+        found = states_of(asked, wider, _MOST_STATES)
+        if found is not None and draws * _VISITS * _entries(found) <= MOST_WORK:
+            states, followed = found, wider
+            law += [laws.setdefault(each.mechanism, len(laws)) for each in releases]
+    chain, marginal = chain_of(asked, states)
+    count = chain.places.size
+    person = LocalChain(chain._replace(places=np.arange(count, dtype=np.int32)), marginal[0], 0)
+    place, counted = np.zeros((steps, count), np.int32), np.zeros((len(followed), count), np.int64)
+    for own, each in zip(place, states.place, strict=True):
+        own[: each.size] = each
+    for w, window in enumerate(followed):
+        of_states = states.counted[window.last][:, w]
+        counted[w, : of_states.size] = of_states
+    released = released_steps(exposure.windows.others)
+    labels = exposure.under(exposure.windows.others).labels
+    seen = np.take_along_axis(labels, place.astype(np.int64), axis=1)
+    return WindowSimulation(
+        new_walker(person),
+        person,
+        float(smallest_entry(chain.value)),
+        place,
+        places,
+        own_releases(released, seen, value_tables(released.noise)),
+        np.array([window.last for window in followed], np.int64),
+        counted,
+        np.array(law, np.int64),
+        noise_tables(tuple(laws)),
+        blind,
+    )
+
+
+def _by_worth(exposure: Exposure) -> Iterator[list[WindowRelease]]:
+    """The windows of each sensor that says something of the person, those of most worth first."""
     of_sensor: dict[str, list[WindowRelease]] = {}
-    for release in exposure.windows.releases:
+    for release in exposure.windows.releases if exposure.windows is not None else ():
         of_sensor.setdefault(release.sensor.name, []).append(release)
     worth = []
     for name, own in of_sensor.items():
@@ -36,52 +97,11 @@ def window_codes(exposure: Exposure, draws: int) -> WindowCodes:
         most = max(int(np.flatnonzero(each.law)[-1]) for each in counts)
         nats = sum(each.information_nats for each in counts)
         if nats > 0.0 and most > 0:  # of a constant count rounding may leave some
-            worth.append((-nats / log(1.0 + most), name, most))
-    entries = exposure.chain.value.size / exposure.chain.start.shape[0]
-    affordable, states = MOST_WORK / (draws * exposure.steps * _VISITS * entries), 1
-    followed: list[tuple[list[WindowRelease], int]] = []
-    for _, name, most in sorted(worth):
-        if states * (most + 1) <= affordable:
-            states *= most + 1
-            followed.append((of_sensor[name], most))
-    return _codes(exposure, followed, states)
+            worth.append((-nats / log(1.0 + most), name))
+    for _, name in sorted(worth):
+        yield of_sensor[name]
 
 
-def _codes(
-    exposure: Exposure, followed: Sequence[tuple[Sequence[WindowRelease], int]], states: int
-) -> WindowCodes:
-    """The codes of these sensors, each with the most that the person can be counted in a window."""
-    steps, places, sensors = exposure.steps, exposure.place_count, len(followed)
-    code, stride = np.arange(states), 1
-    counted, dropped = np.zeros((2, sensors, states), np.int32)
-    ends = np.full((steps, sensors), -1, np.int32)
-    added = np.zeros((steps, places, places), np.int64)  # what a move adds, all sensors in one number
-    laws: dict[Mechanism, int] = {}
-    for r, (releases, most) in enumerate(followed):
-        counted[r] = code // stride % (most + 1)
-        dropped[r] = code - counted[r] * stride
-        times = _times_counted(exposure, releases[0])
-        for release in releases:
-            added[release.first : release.last + 1] += stride * np.minimum(times, most)
-            ends[release.last, r] = laws.setdefault(release.mechanism, len(laws))
-        stride *= most + 1
-    kinds, kind = np.unique(added, return_inverse=True)
-    after = np.zeros((kinds.size, states), np.int32)
-    stride = 1
-    for r, (_, most) in enumerate(followed):
-        more = kinds // stride % (most + 1)
-        after += (np.minimum(counted[r] + more[:, np.newaxis], most) * stride).astype(np.int32)
-        stride *= most + 1
-    shape = (steps, places, places)
-    return WindowCodes(
-        kind.reshape(shape).astype(np.int32), after, counted, dropped, ends, noise_tables(tuple(laws))
-    )
-
-
-def _times_counted(exposure: Exposure, release: WindowRelease) -> NDArray[np.int64]:
-    """How often each move between own places is counted, (K, K); a count of presence asks where it ends."""
-    sensor = release.sensor
-    if isinstance(sensor, MoveSensor):
-        return counted_moves(exposure, sensor)
-    here = np.isin(exposure.chain.places, sensor.locations)
-    return np.broadcast_to(here.astype(np.int64), (here.size, here.size))
+def _entries(states: States) -> int:
+    """The moves between states of all steps."""
+    return sum(chance.size for _, _, chance in states.moves)

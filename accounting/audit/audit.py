@@ -165,7 +165,7 @@ def audit_exposure(
     tried = _attacks(exposure, mistakes, attacks, only_blind=seen is not None)
     strongest = _strongest(tried)
     informed = _with_whole_windows(bound_question, certify(bound_question, without, strongest))
-    certified = informed if seen is None else _against_crowd(bound_question, seen, without)
+    certified = informed if seen is None else _against_crowd(bound_question, seen, without, informed)
     if strongest is not None:
         strongest.refuse_above(certified.by, certified.value)
     information, guess = bound_question.information, bound_question.guess
@@ -212,7 +212,9 @@ def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
     return smallest({"own_counts": whole}, baseline(exposure, asked.mistakes).success, asked.effort)
 
 
-def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:
+def _against_crowd(
+    bound_question: Question, seen: SeenInCrowd, baseline: float, informed: Certified
+) -> Certified:
     """The smaller of the ceilings against the crowd adversary and the informed one.
 
     The latter is not known of a group that moves together, whose count is off by more than one.
@@ -220,7 +222,6 @@ def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float)
     found = certify_in_crowd(
         bound_question.exposure, seen, bound_question.mistakes, bound_question.effort, baseline
     )
-    informed = _with_whole_windows(bound_question, certify(bound_question, baseline))
     return informed if seen.adversary.companions == 0 and informed.value <= found.value else found
 
 

@@ -150,11 +150,6 @@ class Bound:
     ``compute`` gives a value in [0, 1], or None where the bound does not apply or the effort does not
     suffice. One that is not ``is_certain`` holds with the effort's confidence only.
 
-    A bound on raw counts that is fast enough for everybody has a ``kernel`` as well, which gives 1 where the
-    question does not want it (``patterns.raw_success_kernel`` has question and answer). Population bounds and
-    the erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever
-    was released before the horizon (``SeenRaw.outside``).
-
     One that can take in what was released before and after a horizon has ``within_log`` as well; the others
     bound it by what the outside says about the ends (:mod:`accounting.bounds.certified`).
 
@@ -167,7 +162,5 @@ class Bound:
     cost: str
     compute: Callable[[Question], float | None]
     is_certain: bool = True
-    kernel: Callable[..., float] | None = None
-    knows_history: bool = False
     within_log: Callable[[LogQuestion], float | None] | None = None
     is_vouched: bool = True

@@ -446,8 +446,6 @@ def _settled_before(exposure: Exposure, step: int) -> NDArray[np.float64]:
 
 # Bounds on success under the prior, raised for many people at once, and limits lowered to match.
 
-_ROOT_HALVINGS = 60
-
 
 def ceilings_within(nats: float, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Each bound (N,), raised to everybody within so many nats; as :class:`Radius` raises a single one."""
@@ -467,14 +465,7 @@ def bound_for(nats: float, level: float) -> float:
     """The largest bound under the prior that is raised to no more than a level; 0 where none is."""
     if nats == 0.0 or level <= 0.0 or level >= 1.0:
         return level
-    low, high = 0.0, level
-    for _ in range(_ROOT_HALVINGS):
-        middle = 0.5 * (low + high)
-        if ceiling_within(nats, middle) <= level:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bracket(lambda bound: ceiling_within(nats, bound) <= level, 0.0, level).last_true
 
 
 def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:

@@ -12,7 +12,7 @@ from accounting.bounds.information_bounds import DIVERGENCE, LOOSE, TIGHT
 from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED, SANDWICH
 from accounting.bounds.noised.own_counts_bound import BY_OWN_COUNTS
 from accounting.bounds.noised.sandwich_kernel import BY_SANDWICH
-from accounting.bounds.patterns import CODES, EXACT, FRONTIER, RAW_BOUNDS
+from accounting.bounds.patterns import EXACT, FRONTIER, RAW_BOUNDS
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -78,7 +78,6 @@ ALL_BOUNDS: Registry[Bound] = Registry("bound", {bound.name: bound for bound in 
 def deciding_bound(code: int, mistakes: int) -> str:
     """The name of the bound that gave a person's certified value, from the code that accountants keep."""
     names = {
-        **{code: name for name, code in CODES.items()},
         BY_BASELINE: "baseline",
         BY_DIVERGENCE: DIVERGENCE.name,
         BY_RAW_SUCCESS: (EXACT if mistakes == 0 else FRONTIER).name,

@@ -214,14 +214,11 @@ class Cascade:
 
     def _refine_whole(self, payer: Payer) -> None:
         """The last round, for who still has added risk: windows as they were published."""
-        vectors, matters = self._accounts.horizon.vectors, self._matters
-        owed, others = np.flatnonzero(matters & self._is_owed), np.flatnonzero(matters & ~self._is_owed)
-        chosen = np.zeros_like(matters)
-        chosen[owed] = True
-        payer.charge(owed, self._of_own_counts(owed))
-        added = self._risk - self._accounts.state.baseline[self._chain]
-        chosen[others] = payer.pay_where_most_is_gained(others, self._of_own_counts(others), added[others])
-        self._run(chosen, _WHOLE, vectors, self._seen)
+        chosen, added = self._matters, self._risk - self._accounts.state.baseline[self._chain]
+        units = np.flatnonzero(chosen)
+        cost = self._of_own_counts(units)
+        chosen[units] = payer.pay_owed_first(units, cost, self._is_owed[units], added[units])
+        self._run(chosen, _WHOLE, self._accounts.horizon.vectors, self._seen)
 
     @property
     def _matters(self) -> NDArray[np.bool_]:

@@ -129,7 +129,7 @@ def is_within_by_levels(horizon: HorizonRules, person: LevelHorizon, levels: Lev
     Each further level lowers the bound, so the search ends once it is within the limit. It also ends if even
     the first level, at which counts reveal least, leaves it above the limit.
     """
-    if max(least_exact_bound(person.raw, horizon).value, person.least) <= limit:
+    if max(least_exact_bound(person.raw, horizon), person.least) <= limit:
         return True
     lowest = success_at_level(horizon, person, levels, 0)
     highest, smaller, total = 1.0, 0.0, 0.0
@@ -181,7 +181,7 @@ def find_exact_success(
     first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
         raw = raw_horizon(accounts, people[k], first, labels)
-        success[k] = least_exact_bound(raw, accounts.horizon).value
+        success[k] = least_exact_bound(raw, accounts.horizon)
 
 
 _INFORMED, _INFORMATION, _LEVELS = range(3)
@@ -524,9 +524,7 @@ class CrowdAccount:
             return due, is_unreached
         cost = find_operations(self._accounts, due.chains, settings.vectors, self._seen[0])
         cost *= len(LEVELS)
-        is_paid, added = due.is_owed.copy(), (risk - state.baseline)[due.chains]
-        payer.charge(due.chains[is_paid], cost[is_paid])
-        others = np.flatnonzero(~is_paid)
-        is_paid[others] = payer.pay_where_most_is_gained(due.chains[others], cost[others], added[others])
+        added = (risk - state.baseline)[due.chains]
+        is_paid = payer.pay_owed_first(due.chains, cost, due.is_owed, added)
         is_unreached[due.chains[~is_paid]] = True
         return Due(ChainPositions(due.chains[is_paid]), due.is_owed[is_paid]), is_unreached

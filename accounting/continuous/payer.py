@@ -115,6 +115,19 @@ class Payer:
         """
         return self.pay_in_order(people, cost, -gain)
 
+    def pay_owed_first(
+        self,
+        people: NDArray[np.int64],
+        cost: NDArray[np.int64],
+        is_owed: NDArray[np.bool_],
+        gain: NDArray[np.float64],
+    ) -> NDArray[np.bool_]:
+        """Pay for all who are owed it, and for others where most may be gained."""
+        chosen, others = is_owed.copy(), np.flatnonzero(~is_owed)
+        self.charge(people[is_owed], cost[is_owed])
+        chosen[others] = self.pay_where_most_is_gained(people[others], cost[others], gain[others])
+        return chosen
+
     def pay_in_order(
         self,
         people: NDArray[np.int64],

@@ -44,14 +44,11 @@ from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, fr
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
-    NO_PATTERNS,
+    BY_RAW_SUCCESS,
     Outside,
-    RawQuestion,
-    RawSuccess,
     history_laws,
-    seen_without_patterns,
 )
-from accounting.bounds.patterns.registry import least_after_history
+from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.continuous.accounts_kernel import (
     HISTORY,
@@ -89,7 +86,6 @@ class RefinedBounds(NamedTuple):
     """The two refined bounds on one person's horizon as if every count were exact."""
 
     success: float  # the least bound on raw counts: the frontier bound, or the exact optimum for s = 0
-    by: int  # the code of the bound that gave it
     divergence: float  # the root of the binary divergence at the exact information
 
 
@@ -151,16 +147,14 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 
 
 @jit
-def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
+def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> float:
     """The least bound as if every count were exact; 1 if the search's tables would be too large."""
     steps, places = raw.hits.shape
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, MOST_LAWS)
     outside = Outside(laws, shown, np.ones((1, places)))
     rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
     vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
-    question = RawQuestion(horizon.mistakes, 0, NO_PATTERNS, vectors)
-    seen = seen_without_patterns(raw.person, raw.hits, raw.marginal, outside)
-    return least_after_history(seen, question)
+    return least_raw_success(raw.person, raw.hits, raw.marginal, outside, horizon.mistakes, vectors)
 
 
 class Past(NamedTuple):
@@ -318,7 +312,7 @@ def _divergence(accounts: Accounts, person: int, raw: RawHorizon, carried: float
 def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
     """Both bounds as if every count were exact; ``carried`` is ``J_w`` in nats."""
     success = least_exact_bound(raw, accounts.horizon)
-    return RefinedBounds(success.value, success.by, _divergence(accounts, person, raw, carried))
+    return RefinedBounds(success, _divergence(accounts, person, raw, carried))
 
 
 @jit
@@ -335,8 +329,8 @@ def _is_clear(raw: RawHorizon, seen: SeenSteps) -> bool:
     return is_any and either_way <= _MANY_UNCERTAIN and places.size <= _MOST_NOISED_PLACES
 
 
-KEPT = 5
-"""Figures kept of a window: exact success, its code, noised success, its ``known``, its products."""
+KEPT = 4
+"""Figures kept of a window: exact success, noised success, its ``known``, its products."""
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -375,22 +369,21 @@ def refine(
         is_clear = is_first_look and _is_clear(raw, seen)
         if not is_clear:
             if np.isnan(found[0]):
-                exact = least_exact_bound(raw, horizon)
-                found[0], found[1] = exact.value, exact.by
+                found[0] = least_exact_bound(raw, horizon)
             divergence = _divergence(accounts, person, raw, carried)
             lowest = known = min(found[0], divergence)
-            by = int(found[1]) if found[0] <= divergence else BY_DIVERGENCE
+            by = BY_RAW_SUCCESS if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
         products[k] = -1.0
         if (is_clear or not is_first_look) and min(lowest, state.risk[person]) > least_worth:
-            if found[3] != known:
+            if found[2] != known:
                 past = noised_past(raw, seen, horizon.vectors)
                 noised = noised_success(raw, seen, horizon, past, known, baseline)
-                found[2], found[3] = noised.value, known
-                found[4] = noised.products + past.operations / _PER_LOOK
-            products[k] = -1.0 if is_first_look and found[2] >= 1.0 else found[4]
-            if found[2] < lowest:
-                lowest, by = found[2], BY_SANDWICH
+                found[1], found[2] = noised.value, known
+                found[3] = noised.products + past.operations / _PER_LOOK
+            products[k] = -1.0 if is_first_look and found[1] >= 1.0 else found[3]
+            if found[1] < lowest:
+                lowest, by = found[1], BY_SANDWICH
         if lowest < state.risk[person]:
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)

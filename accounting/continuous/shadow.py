@@ -25,7 +25,7 @@ from accounting.bounds.noised.posterior_kernel import (
 )
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
-from accounting.continuous.people import PeopleShares
+from accounting.continuous.people import PeopleShares, Ranked
 from accounting.continuous.refine_kernel import laws_of_horizon
 from accounting.exceptions import StepOrderError
 from accounting.exposure.drawing import (
@@ -341,9 +341,6 @@ def _part_of_personas(
 # The results of attacks, as whole numbers, so that parts of a population add up to the same bits in any
 # order.
 
-_HALF = 20
-_EXACT = float(1 << 2 * _HALF)  # a mean guess is computed in integer parts of 2^-40
-
 
 class AttackedPart(NamedTuple):
     """What each of the ``draws`` of a part with ``people`` people added to the guess without releases.
@@ -373,19 +370,6 @@ class MeanAttack:
     def draws(self) -> int:
         """How many draws it rests on."""
         return sum(part.draws for part in self.parts)
-
-
-def mean_guess(baseline: NDArray[np.float64], people: NDArray[np.int64]) -> float:
-    """The mean over ``people`` (G,) of ``baseline`` (G,), how often guesses without releases succeed.
-
-    It has the same bits for any order and grouping of the people; 0 if there are none.
-    """
-    if not people.size:
-        return 0.0
-    rounded = np.rint(baseline * _EXACT).astype(np.int64)
-    high, low = rounded >> _HALF, rounded & ((1 << _HALF) - 1)  # so that no product exceeds 64 bits
-    total = (int((high * people).sum()) << _HALF) + int((low * people).sum())
-    return total / (_EXACT * int(people.sum()))
 
 
 def mean_attack(
@@ -561,7 +545,7 @@ class Shadow:
         if found is None:
             return None
         accountant = self._accountant
-        guess = mean_guess(accountant.account_baseline(), accountant.by_account.people)
+        guess = Ranked(accountant.account_baseline(), accountant.by_account.people).mean()
         return mean_attack(found, guess, self._confidence, accountant.mean_prior_risk(), self._last_step)
 
     def attack(self) -> tuple[AttackedPart, ...] | None:

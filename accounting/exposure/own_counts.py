@@ -153,10 +153,6 @@ class OwnCount:
         """Reveal probability of the noise for any two values that the person can have."""
         return self.release.reveal_probability(self.spread)
 
-    def probability_above(self, value: int) -> float:
-        """That the own count lies more than ``value`` above the least that is possible."""
-        return float(self.law[int(np.flatnonzero(self.law)[0]) + value + 1 :].sum())
-
 
 def own_count(exposure: Exposure, release: WindowRelease) -> OwnCount:
     """The own count of the person of ``exposure``, whose steps the release's window counts from 0."""

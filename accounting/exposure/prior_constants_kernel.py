@@ -88,40 +88,6 @@ def most_likely_path(person: LocalChain, steps: int) -> NDArray[np.int64]:
     return path
 
 
-@jit
-def constant_success(
-    gaps: NDArray[np.float64], marginal: NDArray[np.float64], place: int, steps: int, mistakes: int
-) -> float:
-    """``Pr[at most s steps elsewhere than place]`` from the laws of first visit and of return.
-
-    The guess succeeds when the visit number ``T - s`` comes in time, with at most ``s`` steps missed before
-    it; so only returns within ``s + 1`` steps count, and these follow from the diagonals of the gap matrices.
-    """
-    starts = gaps.shape[0]
-    returns = np.empty((starts, mistakes + 1))
-    first_visit = np.empty(mistakes + 1)
-    for i in range(starts):
-        for g in range(mistakes + 1):
-            # First return = return, less those that had returned before.
-            earlier = 0.0
-            for h in range(g):
-                earlier += returns[i, h] * gaps[(i + h + 1) % starts, g - h - 1, place, place]
-            returns[i, g] = max(0.0, gaps[i, g, place, place] - earlier)
-    for o in range(mistakes + 1):
-        earlier = 0.0
-        for h in range(o):
-            earlier += first_visit[h] * gaps[h % starts, o - h - 1, place, place]
-        first_visit[o] = max(0.0, marginal[o, place] - earlier)
-    missed = first_visit
-    for visit in range(1, steps - mistakes):
-        later = np.zeros(mistakes + 1)
-        for o in range(mistakes + 1):
-            for g in range(mistakes + 1 - o):
-                later[o + g] += missed[o] * returns[(visit - 1 + o) % starts, g]
-        missed = later
-    return min(1.0, missed.sum())
-
-
 # The most likely places at the best ``k`` of ``T`` times, for a guess that may be wrong in the others.
 #
 # ``A_k = max over k times t_1 < .. < t_k and places of Pr[X_{t_1} = x_1, .., X_{t_k} = x_k]`` of Koga et al.
@@ -194,7 +160,7 @@ def log_subset_maximum(table: SubsetTable, marginal: NDArray[np.float64], steps:
 
 MOST_GAP_ENTRIES = 1 << 24  # 128 MiB of gap matrices
 MOST_PRODUCTS = 4e9  # a few seconds of one core
-CONSTANTS_WITHOUT_GAPS = 8  # constant guesses tried where gap matrices are too large
+_FEW_CONSTANTS = 8  # guesses tried where products of moves would take longer, or are not needed
 
 MAP_GUESS = 0
 MARGINAL_GUESS = 1
@@ -307,23 +273,22 @@ class ConstantGuess(NamedTuple):
 
 @jit
 def promising_constants(
-    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int
+    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int, above: float
 ) -> ConstantGuess:
-    """The best constant guess among the ``most`` places visited most, or of all labels.
+    """The best constant guess among the ``most`` places visited most, or of all labels, if it is ``above``.
 
     By Markov's inequality a place expected to be visited ``v`` times succeeds with at most ``v / (T - s)``:
     the search ends when that is less than what was found by more than rounding.
     """
     steps = marginal.shape[0]
-    visits = marginal.sum(axis=0)
-    best = -1
-    success = -1.0
+    best, success = -1, above
     if is_labelled(person.chain):
         for label in range(person.start.size):
             reached = guess_success(person, np.full(steps, label), mistakes)
             if reached > success:
                 best, success = label, reached
         return ConstantGuess(best, success)
+    visits = marginal.sum(axis=0)
     for _ in range(min(most, person.start.size)):
         place = visits.argmax()
         if visits[place] < (1.0 - _ROUNDED) * success * (steps - mistakes):
@@ -333,27 +298,6 @@ def promising_constants(
         if reached > success:
             best, success = place, reached
     return ConstantGuess(best, success)
-
-
-@jit
-def best_constant_place(
-    gaps: NDArray[np.float64], marginal: NDArray[np.float64], mistakes: int, above: float
-) -> int:
-    """The place whose constant guess is best, -1 if none can reach ``above``.
-
-    With gap matrices each place costs far less than the recursion of :func:`promising_constants`.
-    """
-    steps = marginal.shape[0]
-    visits = marginal.sum(axis=0)
-    best = -1
-    highest = above
-    for place in range(visits.size):
-        # Markov: too few visits are expected for this one to win.
-        if visits[place] > highest * (steps - mistakes):
-            reached = constant_success(gaps, marginal, place, steps, mistakes)
-            if reached > highest:
-                best, highest = place, reached
-    return best
 
 
 @jit
@@ -373,25 +317,14 @@ def guesses_by_step(person: LocalChain, marginal: NDArray[np.float64], mistakes:
 
 
 @jit
-def or_constant(
-    known: Baseline,
-    person: LocalChain,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    gaps: NDArray[np.float64],
+def _or_constant(
+    known: Baseline, person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int
 ) -> Baseline:
-    """The better of a known guess and the constant ones; ``gaps`` may be empty, then fewer are tried."""
-    steps = marginal.shape[0]
-    if gaps.shape[0] > 0:
-        place = best_constant_place(gaps, marginal, mistakes, known.success)
-        reached = 0.0
-        if place >= 0:
-            reached = guess_success(person, np.full(steps, place), mistakes)
-    else:
-        place, reached = promising_constants(person, marginal, mistakes, CONSTANTS_WITHOUT_GAPS)
-    if place >= 0 and reached > known.success:
-        return Baseline(reached, CONSTANT_GUESS, np.full(steps, place))
-    return known
+    """The better of a known guess and so many constant ones."""
+    constant = promising_constants(person, marginal, mistakes, most, known.success)
+    if constant.place < 0:
+        return known
+    return Baseline(constant.success, CONSTANT_GUESS, np.full(marginal.shape[0], constant.place))
 
 
 class _Searched(NamedTuple):
@@ -471,11 +404,7 @@ def _labelled_constants(person: LocalChain, steps: int, mistakes: int) -> PriorC
     success = guess_success(person, likeliest, mistakes)
     if success > best.success:
         best = Baseline(success, MARGINAL_GUESS, likeliest)
-    for g in range(places):
-        constant = np.full(steps, g)
-        success = guess_success(person, constant, mistakes)
-        if success > best.success:
-            best = Baseline(success, CONSTANT_GUESS, constant)
+    best = _or_constant(best, person, marginal, mistakes, places)
     searched = _search_guess(person, steps, mistakes)
     best = _or_searched(best, searched)
     return PriorConstants(GuessBounds(np.inf, np.inf, markov, _bound_of(searched, best)), best)
@@ -501,12 +430,12 @@ def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bo
     best_success = max(known.success, searched.success)
     if with_koga or searched.bound > best_success * (1.0 + 2.0 * _ROUNDING):
         slots, place_count = person.chain.start.shape
-        gaps = np.empty((0, 1, 1, 1))
+        constants = _FEW_CONSTANTS
         is_needed = with_koga or searched.bound == np.inf
         if is_needed and gaps_affordable(place_count, slots, steps, mistakes):
             gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
-            bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
-        known = or_constant(known, person, marginal, mistakes, gaps)
+            bounds, constants = guess_bounds(gaps, marginal, mistakes, with_koga), place_count
+        known = _or_constant(known, person, marginal, mistakes, constants)
     known = _or_searched(known, searched)
     frontier = _bound_of(searched, known)
     return PriorConstants(GuessBounds(bounds.koga, bounds.subsets, bounds.markov, frontier), known)

@@ -98,13 +98,11 @@ def _weigh(observed: Observed, step: int, vector: NDArray[np.float64]) -> float:
 
 
 @jit
-def likeliest_places(
-    person: LocalChain, observed: Observed, forward: NDArray[np.float64], guess: NDArray[np.int32]
-) -> bool:
-    """Posterior argmax of every step into ``guess`` (T,); ties at the lowest index.
+def posterior(person: LocalChain, observed: Observed, forward: NDArray[np.float64]) -> bool:
+    """Fill ``forward`` (T, K) with every step's posterior law, up to a factor a step.
 
-    ``observed`` is over the own places, ``forward`` (T, K) scratch. False, with ``guess`` left alone, when
-    the observations are impossible (or underflow made them so).
+    ``observed`` is over the own places. False when the observations are impossible (or underflow made them
+    so).
     """
     steps, places = observed.labels.shape
     forward[0] = person.start
@@ -116,9 +114,24 @@ def likeliest_places(
     behind = np.ones(places)
     moved = np.empty(places)
     for step in range(steps - 1, -1, -1):
-        guess[step] = np.argmax(forward[step] * behind)
+        for x in range(places):
+            forward[step, x] *= behind[x]
         if step > 0:
             _weigh(observed, step, behind)
             retreat(person.chain, slot_of(person, step - 1), behind, moved)
             behind, moved = moved, behind
     return True
+
+
+@jit
+def likeliest_places(
+    person: LocalChain, observed: Observed, forward: NDArray[np.float64], guess: NDArray[np.int32]
+) -> bool:
+    """Argmax of every step's :func:`posterior` into ``guess`` (T,); ties at the lowest index.
+
+    ``forward`` (T, K) is scratch. False, with ``guess`` left alone, where there is no posterior.
+    """
+    is_possible = posterior(person, observed, forward)
+    for step in range(guess.size if is_possible else 0):
+        guess[step] = np.argmax(forward[step])
+    return is_possible

@@ -24,7 +24,8 @@ from accounting.bounds.patterns import (
     trajectories,
     usable_order,
 )
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, seen_raw, unobserved
+from accounting.bounds.patterns.moment import moment_kernel
+from accounting.bounds.patterns.raw_success_kernel import unobserved
 from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
@@ -43,6 +44,14 @@ class SensorSteps(NamedTuple):
     cover: NDArray[np.bool_]  # (n, K), the own places they count at
     reveal: NDArray[np.float64]  # (n,), how likely they show the raw count
     always: NDArray[np.bool_]  # (T, K), seen exactly
+
+
+class _RawEffort(NamedTuple):
+    """How closely the hit patterns of each kept set are looked at."""
+
+    order: int  # of the moment bound, 0 for none
+    least_pattern: float  # patterns less likely count as success
+    vectors: int  # of the frontier bound, 0 for none
 
 
 @jit
@@ -66,7 +75,8 @@ def _fill_kept_sets(
     guess: float,
     sensors: SensorSteps,
     kept: NDArray[np.bool_],
-    question: RawQuestion,
+    mistakes: int,
+    effort: _RawEffort,
 ) -> None:
     """Fill ``values`` (S, 2) with the success bound and the exact information (nats) of each kept set.
 
@@ -77,9 +87,10 @@ def _fill_kept_sets(
         hits = kept_hits(sensors, kept[i])
         shown = renewal_information(person, hits, marginal)
         information = shown.sum()
-        outside, order = unobserved(person.start), question.order if question.mistakes > 0 else 0
-        seen = seen_raw(person, hits, marginal, outside, order, powers)
-        values[i, 0] = min(least_raw_success(seen, question).value, divergence_root(information, guess))
+        outside = unobserved(person.start)
+        success = least_raw_success(person, hits, marginal, outside, mistakes, effort.vectors)
+        moment = moment_kernel(person, hits, mistakes, effort.order, effort.least_pattern, powers)
+        values[i, 0] = min(success, moment, divergence_root(information, guess))
         values[i, 1] = information
 
 
@@ -282,11 +293,12 @@ def _evaluate(
     exposure = question.exposure
     are_many = exposure.pattern_count > _MOST_WALKED
     least_pattern = max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN
-    raw_question = RawQuestion(question.mistakes, order, least_pattern, vectors)
+    effort = _RawEffort(order, least_pattern, vectors)
     powers = exposure.powers if order > 1 else exposure.no_powers
     values = np.empty((len(kept), 2))
     least = max(guess, 1e-300)  # ln q must stay finite
-    _fill_kept_sets(values, exposure.person, exposure.marginal, powers, least, sensors, kept, raw_question)
+    person, marginal, mistakes = exposure.person, exposure.marginal, question.mistakes
+    _fill_kept_sets(values, person, marginal, powers, least, sensors, kept, mistakes, effort)
     return values
 
 

@@ -54,7 +54,7 @@ from models.priors.chain import ChainView, LocalChain
 from models.releases import MoveSensor, WindowRelease, shown_places
 
 BY_OWN_COUNTS = 65
-_MOST_STATES = 512  # of a person, in one step
+MOST_STATES = 512  # of a person, in one step
 _MOST_OPERATIONS = 2e10  # some seconds of one core
 _MOST_OPERATIONS_AT_ONCE = 2e9  # of a pattern
 _TOLERANCE = 1e-7  # of success, of each search
@@ -152,7 +152,7 @@ class _Channel(NamedTuple):
     is_window: bool
 
 
-class _States(NamedTuple):
+class States(NamedTuple):
     """The states of each step, and how they follow each other."""
 
     place: list[NDArray[np.int64]]  # (k,) of each step
@@ -179,8 +179,8 @@ def own_counts_success(
     plain = [Presence(each.step, each.cover, levels_of(each.mechanism or Raw()), 0) for each in signals]  # type: ignore[arg-type]
     whole: list[OwnWindow] = []
     for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):
-        window = _window_of(exposure, own.release)
-        if own.release.has_own_law and _states(asked, [*whole, window]) is not None:
+        window = own_window(exposure, own.release)
+        if own.release.has_own_law and states_of(asked, [*whole, window]) is not None:
             whole.append(window)
             continue
         for part in shown_places(own.release):
@@ -193,7 +193,7 @@ def own_counts_success(
     return None if found is None else min(1.0, found + left_out)
 
 
-def _window_of(exposure: Exposure, release: WindowRelease) -> OwnWindow:
+def own_window(exposure: Exposure, release: WindowRelease) -> OwnWindow:
     """A release as a count of moves between own places."""
     if isinstance(release.sensor, MoveSensor):
         times = counted_moves(exposure, release.sensor)
@@ -241,14 +241,14 @@ def _success(
     sequences: int,
 ) -> float | None:
     """:func:`success_by_own_counts` in one way."""
-    states = _states(asked, windows)
+    states = states_of(asked, windows)
     if states is None:
         return None
     channels = [_of_presence(states, each) for each in plain]
     channels += [_of_window(states, number, each) for number, each in enumerate(windows)]
     channels = sorted((each for each in channels if each.uncertainty > 0.0), key=lambda each: each.step)
     steps, first = len(asked.cost) - asked.first, asked.first
-    chain, marginal = _chain(asked, states)
+    chain, marginal = chain_of(asked, states)
     places = chain.places.size
     laws = _laws_before(asked, states, [each for each in channels if each.step < first], places)
     channels = [each._replace(step=each.step - first) for each in channels if each.step >= first]
@@ -270,14 +270,16 @@ def _success(
     return float(frontier_in_sight(person, sight, marginal, asked.mistakes, outside, effort))
 
 
-def _states(asked: Asked, windows: Sequence[OwnWindow | OwnPattern]) -> _States | None:
+def states_of(
+    asked: Asked, windows: Sequence[OwnWindow | OwnPattern], most: int = MOST_STATES
+) -> States | None:
     """Every place and number of counts that the person can come to, step by step; None where many."""
     place, mass = np.flatnonzero(asked.start), asked.start[asked.start > 0.0]
     counted, nowhere = np.zeros((place.size, len(windows)), np.int64), np.zeros_like(place)
     for w, window in enumerate(windows):
         if window.first == 0:
             counted[:, w] = window.counted(0, nowhere, place, nowhere)
-    states = _States([place], [mass], [counted], [])
+    states = States([place], [mass], [counted], [])
     for t, matrix in enumerate(asked.moves, start=1):
         before, to = np.nonzero(matrix[place])
         chance = matrix[place[before], to]
@@ -288,7 +290,7 @@ def _states(asked: Asked, windows: Sequence[OwnWindow | OwnPattern]) -> _States 
                 code = code * (window.most + 1) + now[:, w]
                 _, code = np.unique(code, return_inverse=True)  # so that it does not overflow
         _, at, state = np.unique(code, return_index=True, return_inverse=True)
-        if at.size > _MOST_STATES:
+        if at.size > most:
             return None
         mass = np.bincount(state, mass[before] * chance, minlength=at.size).astype(np.float64)
         place, counted = to[at], now[at]
@@ -299,7 +301,7 @@ def _states(asked: Asked, windows: Sequence[OwnWindow | OwnPattern]) -> _States 
     return states
 
 
-def _chain(asked: Asked, states: _States) -> tuple[ChainView, NDArray[np.float64]]:
+def chain_of(asked: Asked, states: States) -> tuple[ChainView, NDArray[np.float64]]:
     """The states from the horizon's first step on as a chain, gone through once, and their laws (T, K)."""
     first, steps = asked.first, len(asked.cost) - asked.first
     sizes = [each.size for each in states.place[first:]]
@@ -324,7 +326,7 @@ def _chain(asked: Asked, states: _States) -> tuple[ChainView, NDArray[np.float64
     return ChainView(np.zeros(most, np.int32), marginal, column_start, *joined, label), marginal
 
 
-def _of_presence(states: _States, count: Presence) -> _Channel:
+def _of_presence(states: States, count: Presence) -> _Channel:
     """A count of presence in one step, with the levels that accounts have for it."""
     here, tables, g = count.cover[states.place[count.step]], count.tables, count.number
     ways = []
@@ -340,7 +342,7 @@ def _of_presence(states: _States, count: Presence) -> _Channel:
     return _Channel(count.step, ways, uncertainty, False)
 
 
-def _of_window(states: _States, number: int, window: OwnWindow | OwnPattern) -> _Channel:
+def _of_window(states: States, number: int, window: OwnWindow | OwnPattern) -> _Channel:
     """The count of a window in its last step, by how often the person was counted."""
     count = states.counted[window.last][:, number]
     if isinstance(window, OwnPattern):
@@ -401,7 +403,7 @@ def _variance(law: NDArray[np.float64]) -> float:
 
 
 def _laws_before(
-    asked: Asked, states: _States, channels: Sequence[_Channel], places: int
+    asked: Asked, states: States, channels: Sequence[_Channel], places: int
 ) -> NDArray[np.float64]:
     """Laws (R, K) of the horizon's first state that cover those that counts before the horizon leave."""
     laws = np.diag(states.mass[0]) if asked.is_shown else states.mass[0][np.newaxis]

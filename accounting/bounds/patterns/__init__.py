@@ -12,4 +12,4 @@ from accounting.bounds.patterns.moment import (
     affordable_vectors,
     usable_order,
 )
-from accounting.bounds.patterns.registry import CODES, RAW_BOUNDS
+from accounting.bounds.patterns.registry import RAW_BOUNDS

@@ -9,12 +9,12 @@ from math import comb, exp
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
+from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
 from models.numerics.jit import inline, jit
-from models.priors.chain import is_labelled
+from models.priors.chain import LocalChain, is_labelled
 
 # The true optimum of a short horizon: every trajectory and every guess near it.
 
@@ -158,14 +158,14 @@ def exact_bound(question: Question) -> float | None:
 
 
 @inline
-def exact_kernel(seen: SeenRaw, question: RawQuestion) -> float:
+def exact_kernel(person: LocalChain, hits: NDArray[np.bool_], outside: Outside, mistakes: int) -> float:
     """By renewals, where no guess may be wrong, and it is the place that is guessed."""
-    if question.mistakes > 0 or is_labelled(seen.person.chain):
+    if mistakes > 0 or is_labelled(person.chain):
         return 1.0
-    laws, shown = seen.outside.laws, seen.outside.shown
+    laws, shown = outside.laws, outside.shown
     if shown.any():
         laws = np.concatenate((laws, np.diag(shown)))
-    log_success = renewal_optimum(seen.person, laws, seen.hits)
+    log_success = renewal_optimum(person, laws, hits)
     return min(1.0, np.exp(log_success) * (1.0 + _ROUNDING))
 
 
@@ -175,6 +175,4 @@ EXACT = Bound(
     scope=Scope.RAW,
     cost="O(hits T nnz); trajectories times guesses near each",
     compute=exact_bound,
-    kernel=exact_kernel,
-    knows_history=True,
 )

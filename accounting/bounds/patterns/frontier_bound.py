@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.moment import Size, affordable_vectors
 from accounting.bounds.patterns.raw_success_kernel import (
     Outside,
-    RawQuestion,
-    SeenRaw,
     history_laws,
     unobserved,
 )
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from models.numerics.jit import inline
-from models.priors.chain import is_labelled
+from models.priors.chain import LocalChain, is_labelled
 
 _MOST_COMPLETION_OPERATIONS = 2e9  # at most; as long
 MOST_LAWS = 64
@@ -76,15 +77,21 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 
 @inline
-def frontier_kernel(seen: SeenRaw, question: RawQuestion) -> float:
+def frontier_kernel(
+    person: LocalChain,
+    hits: NDArray[np.bool_],
+    marginal: NDArray[np.float64],
+    outside: Outside,
+    mistakes: int,
+    vectors: int,
+) -> float:
     """Completions are not lowered: that takes longer than the search.
 
     At `s = 0` the optimum is known, unless labels are guessed.
     """
-    if question.vectors == 0 or (question.mistakes == 0 and not is_labelled(seen.person.chain)):
+    if vectors == 0 or (mistakes == 0 and not is_labelled(person.chain)):
         return 1.0
-    effort = frontier_effort(question.vectors)
-    return raw_frontier(seen.person, seen.hits, seen.marginal, question.mistakes, seen.outside, effort)
+    return raw_frontier(person, hits, marginal, mistakes, outside, frontier_effort(vectors))
 
 
 FRONTIER = Bound(
@@ -93,7 +100,5 @@ FRONTIER = Bound(
     scope=Scope.RAW,
     cost="hits squared times T, mistakes squared, nnz and `vectors`",
     compute=frontier_bound,
-    kernel=frontier_kernel,
-    knows_history=True,
     within_log=_within_log,
 )

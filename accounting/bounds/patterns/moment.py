@@ -8,7 +8,6 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
 from accounting.bounds.patterns.segments_kernel import (
     Nodes,
     enter,
@@ -21,7 +20,7 @@ from accounting.bounds.patterns.segments_kernel import (
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from models.numerics.jit import inline, jit
-from models.priors.chain import is_labelled
+from models.priors.chain import LocalChain, is_labelled
 
 # The moment bound: expectation over hit patterns of a union bound on what is left to be guessed.
 #
@@ -248,15 +247,22 @@ def _moment_bound(question: Question, most: float) -> float | None:
 
 
 @inline
-def moment_kernel(seen: SeenRaw, question: RawQuestion) -> float:
-    """The least over orders per number of hits and, where patterns are looked at, per pattern."""
-    if question.order == 0 or question.mistakes == 0 or is_labelled(seen.person.chain):
+def moment_kernel(
+    person: LocalChain,
+    hits: NDArray[np.bool_],
+    mistakes: int,
+    order: int,
+    least_pattern: float,
+    powers: NDArray[np.float64],
+) -> float:
+    """The least over orders per number of hits and, of more than one, per pattern."""
+    if order == 0 or mistakes == 0 or is_labelled(person.chain):
         return 1.0
-    steps, polynomials, nodes = seen.hits.shape[0], seen.polynomials, seen.nodes
-    bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), question.mistakes))
-    if question.order > 1 and question.least_pattern <= 1.0:
-        by_pattern = bound_by_pattern(polynomials, nodes, steps, question.mistakes, question.least_pattern)
-        bound = min(bound, by_pattern)
+    steps, nodes = hits.shape[0], find_nodes(hits)
+    polynomials = segment_polynomials(person, no_hit_weight(hits), nodes, order, powers)
+    bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), mistakes))
+    if order > 1:
+        bound = min(bound, bound_by_pattern(polynomials, nodes, steps, mistakes, least_pattern))
     return bound
 
 
@@ -266,5 +272,4 @@ MOMENT = Bound(
     scope=Scope.RAW,
     cost="polynomial at fixed order",
     compute=moment_bound,
-    kernel=moment_kernel,
 )

@@ -446,9 +446,10 @@ class Headroom(NamedTuple):
     conditional: NDArray[np.int64]  # (N,) limit of ``c``
     unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
     is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken even if nothing more is released
+    room: NDArray[np.int64]  # (N,) of what this and all later steps reveal together; negative where too much
 
 
-# What this and all later steps may reveal *together*, whenever they do (:func:`find_room`), is the least of
+# The room for what this and all later steps may reveal *together*, whenever they do, is the least of
 # ``limit_k - quiet_k`` over the same horizons: carried on, an amount never grows. Counts of windows need
 # that, whose parts come out in steps to come.
 
@@ -540,7 +541,7 @@ def _find_some_headroom(
         starts_itself = has_initial_distribution(population, person)
         look_back(state, outlook, next_step, person)
         running, known = state.running[person], state.information[person]
-        conditional, unconditioned, is_over = UNLIMITED, limits.step[person], False
+        conditional, unconditioned, room = UNLIMITED, limits.step[person], UNLIMITED
         is_changed, last = False, horizon - 2 + limits.ahead[person]
         for k in range(last + 1):
             position = MEMORY + k
@@ -560,7 +561,7 @@ def _find_some_headroom(
             limit = limits.information[phase]
             if k == last and is_changed:
                 limit = min(limit, limits.later[person])
-            is_over = is_over or known > limit
+            room = min(room, limit - known)
             if k < horizon - 1:
                 conditional = min(conditional, limit - known)
             elif entropy > limit:
@@ -569,7 +570,8 @@ def _find_some_headroom(
                 unconditioned = min(unconditioned, largest_term(free, slope))
         headroom.conditional[person] = max(conditional, -1)
         headroom.unconditioned[person] = max(unconditioned, -1)
-        headroom.is_quiet_over[person] = is_over
+        headroom.is_quiet_over[person] = room < 0
+        headroom.room[person] = room
 
 
 @jit
@@ -614,42 +616,3 @@ def find_headroom(
         longest_cycle = max(longest_cycle, int(limits.ahead[person]))
     outlook = new_outlook(accounts.horizon.steps, longest_cycle)
     _find_some_headroom(begin, end, accounts, limits, headroom, next_step, outlook)
-
-
-@pjit(lambda accounts, *_: accounts.since.size, least=256)
-def find_room(
-    begin: int, end: int, accounts: Accounts, limits: Limits, room: NDArray[np.int64], next_step: int
-) -> None:
-    """Fill ``room`` (N,) with what the next step and all later ones may reveal of each person together.
-
-    Negative where a limit is broken even if nothing more is released.
-    """
-    longest_cycle = 1  # not max(): the range may be empty
-    for person in range(begin, end):
-        longest_cycle = max(longest_cycle, int(limits.ahead[person]))
-    outlook = new_outlook(accounts.horizon.steps, longest_cycle)
-    population, constants, _, state, _, (horizon, _, _, _, first_slot) = accounts
-    first = next_step - horizon + 1
-    for person in range(begin, end):
-        slots = int(population.slots[person])
-        starts_itself = has_initial_distribution(population, person)
-        look_back(state, outlook, next_step, person)
-        running, known = state.running[person], state.information[person]
-        room[person] = UNLIMITED
-        is_changed, last = False, horizon - 2 + limits.ahead[person]
-        for k in range(last + 1):
-            position = MEMORY + k
-            slot = (first_slot + first + k) % slots
-            phase = constants.phase_start[person] + slot
-            is_changed |= limits.is_changed[slot]
-            entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
-            look_ahead(outlook, constants, phase, position, entropy, 1.0)
-            if k < horizon - 1:
-                running -= state.conditional[(first + k) % horizon, person]
-            quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
-            known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
-            limit = limits.information[phase]
-            if k == last and is_changed:
-                limit = min(limit, limits.later[person])
-            if limit < UNLIMITED and first + k >= limits.held_from[person]:
-                room[person] = min(room[person], limit - known)

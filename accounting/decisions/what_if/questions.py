@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.accounts_kernel import UNITS_PER_NAT
+from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.horizon_kernel import Transition
 from accounting.decisions import OverLimit
@@ -26,7 +26,6 @@ from accounting.decisions.what_if.limits_kernel import (
     ProposedTerms,
     count_reaches,
     find_headroom,
-    find_room,
     find_terms,
 )
 from accounting.decisions.what_if.prospects import Prospects
@@ -106,14 +105,18 @@ class QuickBounds:
     def _of(self, name: str, mechanism: Mechanism) -> NDArray[np.float64]:
         key = name, mechanism
         if key not in self._units:
-            probability = self._probability[name]
-            if isinstance(mechanism, Tabulated):  # by the table that the accountant's kernels use
-                nats = np.empty(probability.size)
-                fill_information(mechanism.information_table(), probability, nats)
-            else:
-                nats = binary_entropy(probability)
+            nats = _nats(mechanism, self._probability[name])
             self._units[key] = np.ceil(nats * UNITS_PER_NAT) + _MARGIN_UNITS
         return self._units[key]
+
+
+def _nats(mechanism: Mechanism, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What a count reveals to each, (n,), by the table that the accountant's kernels use."""
+    if not isinstance(mechanism, Tabulated):
+        return binary_entropy(probability)
+    nats = np.empty(probability.size)
+    fill_information(mechanism.information_table(), probability, nats)
+    return nats
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +292,7 @@ class NextStep:
         self._population = accountant.population
         self._locations = self._population.location_count
         self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
-        self._headroom = self._find_headroom(self._prospect.limits)
+        self._headroom = _headroom(self._view.accounts, self._prospect.limits, self._step)
         rows = [self._labels(later) for later in announced.coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
         self._informed = None if what_if.informed is None else NextStep(what_if.informed, announced)
@@ -467,14 +470,6 @@ class NextStep:
         is_over = self._headroom.is_quiet_over
         return is_over if self._check is None else is_over & self._is_nonstationary
 
-    def _find_headroom(self, limits: Limits) -> Headroom:
-        people = limits.step.size
-        headroom = Headroom(
-            np.empty(people, np.int64), np.empty(people, np.int64), np.empty(people, np.bool_)
-        )
-        find_headroom(self._view.accounts, limits, headroom, self._step)
-        return headroom
-
     def _count_steps(self) -> NDArray[np.int64]:
         """In how many of this step and the coming ones each person can be counted, (N,)."""
         steps = np.ones(self._view.accounts.since.size, dtype=np.int64)
@@ -484,6 +479,14 @@ class NextStep:
     def _labels(self, sensors: Sequence[Sensor]) -> NDArray[np.int32]:
         """The outcome of each location if these sensors are raw, (M,)."""
         return _raw_labels(sensors, self._locations)
+
+
+def _headroom(accounts: Accounts, limits: Limits, step: int) -> Headroom:
+    """What is left of everybody's limits before a step."""
+    conditional, unconditioned, room = (np.empty(limits.step.size, np.int64) for _ in range(3))
+    found = Headroom(conditional, unconditioned, np.empty(limits.step.size, np.bool_), room)
+    find_headroom(accounts, limits, found, step)
+    return found
 
 
 def _raw_labels(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int32]:
@@ -499,7 +502,7 @@ def _raw_labels(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int32]:
 # of ``C``, elapsed or to come, and nothing else; time only removes conditions, so silence is always
 # admissible (math3.md, 19.4). An amount that comes out later is not carried as far as one of this step, so it
 # is taken as it is: together with what this step and its new windows reveal, it must fit in the room of every
-# horizon (``limits_kernel.find_room``).
+# horizon (``limits_kernel.Headroom``).
 #
 # For a limit in hindsight a window counts whole until it has ended: a horizon that ends within it is reached
 # by its elapsed parts, too. And no step may reveal more of a place than the limit allows a step.
@@ -527,8 +530,7 @@ class NextStepOfWindows:
         self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
         self._revealed = RevealedInformation(accounts.population, locations)
         people = accounts.since.size
-        self._room = np.empty(people, dtype=np.int64)
-        find_room(accounts, self._prospect.limits, self._room, self._step)
+        self._room = _headroom(accounts, self._prospect.limits, self._step).room
         self._shares = np.ones(people, dtype=np.int64)
         rows = [_raw_labels(later, locations) for later in announced.coming]
         labels = np.array(rows, dtype=np.int32).reshape(-1, locations)
@@ -654,14 +656,10 @@ class NextStepOfWindows:
             information, slot = self._prospect.information, self._first_slot + step
             people = information.people_of(sensor)
             probability = np.minimum(information.probability(sensor, slot)[people], 1.0)
-            nats, most = np.empty(people.size), float(np.log(2.0))
+            nats = np.where(probability > 0.0, _nats(mechanism, probability), 0.0)
+            most = float(np.log(2.0))
             if isinstance(mechanism, Tabulated):
-                table = mechanism.information_table()
-                fill_information(table, probability, nats)
-                most = float(table.information_nats.max())
-            else:
-                nats = binary_entropy(probability)
-            nats[probability == 0.0] = 0.0
+                most = float(mechanism.information_table().information_nats.max())
             nats[self._is_nonstationary[people] | self._is_beyond(step)] = most
             found = np.zeros(self._room.size)
             found[people] = _in_units(nats)

@@ -13,7 +13,7 @@ import numpy as np
 
 from accounting.continuous import Ranked, RiskFigures, summarise
 from accounting.continuous import RiskSummary as Figures
-from accounting.continuous.shadow import MeanAttack, mean_attack, mean_guess
+from accounting.continuous.shadow import MeanAttack, mean_attack
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.worker_metrics import AccountCounters
 from stream_app.steps import PeopleAccounts, crowd_message, summary_message
@@ -151,7 +151,7 @@ def _attack(parts: Sequence[PeopleAccounts], standing: Standing) -> MeanAttack |
     found = [each for part in tried if part is not None for each in part]
     if any(part is None for part in tried):
         return None
-    guess = mean_guess(standing.baseline, standing.people_each)
+    guess = Ranked(standing.baseline, standing.people_each).mean()
     risks = np.minimum(standing.risk, standing.baseline + standing.added)  # the prior's, without a radius
     ceiling = Ranked(risks, standing.people_each).mean()
     return mean_attack(found, guess, parts[0].settings.confidence, ceiling, standing.step)

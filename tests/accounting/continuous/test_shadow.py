@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant, PeopleShares
+from accounting.continuous import ContinuousAccountant, PeopleShares, Ranked
 from accounting.continuous.shadow import (
     AttackedPart,
     MeanAttack,
@@ -17,7 +17,6 @@ from accounting.continuous.shadow import (
     attack_people,
     drawn_parts,
     mean_attack,
-    mean_guess,
     recent_log,
     recent_step_count,
 )
@@ -311,7 +310,7 @@ def test_parts_count_by_their_people() -> None:
     """Ten people drawn a hundred times each, and a thousand drawn once: the few count for little."""
     rng = np.random.default_rng(5)
     misses = 0
-    guess = mean_guess(np.array([0.05, 0.05]), np.array([10, 1000]))
+    guess = Ranked(np.array([0.05, 0.05]), np.array([10, 1000])).mean()
     for _ in range(40):
         few, many = rng.random(1000) < 0.9, rng.random(1000) < 0.2
         parts = [
