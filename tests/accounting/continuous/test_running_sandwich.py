@@ -40,7 +40,7 @@ def test_a_running_ceiling_is_between_the_optimum_and_what_raw_counts_give() -> 
             view = accountant.view()
             risk, seen = float(accountant.risk()[0]), accountant._running.seen
             raw = raw_horizon(view.accounts, 0, first, seen.labels)
-            known = least_exact_bound(raw, view.accounts.horizon).value
+            known = least_exact_bound(raw, view.accounts.horizon)
             assert best - 1e-9 <= risk <= max(known, float(accountant.baseline()[0])) + 1e-12
             deciding.append(accountant.decided_by(0))
     assert deciding.count("sandwich") >= 5
