@@ -136,9 +136,11 @@ def test_people_who_changed_since_the_snapshot_are_accounted_alone_and_who_left_
 ) -> None:
     """Also from its topic, once there is another snapshot; the last one is written on an end in order."""
     population, sensors, messages = small_city(30)
-    lines = messages(30)
+    lines, enough = messages(30), 10**12  # of work: or fewer people would have more of it each
     early, late = population.subset(np.arange(20)), population.subset(np.arange(10, 30))
-    with OnKafka(tmp_path / "changed", kafka.address, population, sensors) as deployment:
+    with OnKafka(
+        tmp_path / "changed", kafka.address, population, sensors, sharpen_operations=enough
+    ) as deployment:
         deployment.load_people(early)
         deployment.start("release")
         first = deployment.start("account")
