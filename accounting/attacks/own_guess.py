@@ -12,17 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accounting.attacks.targets import Attack, AttackResult, Target
-from accounting.bounds.noised.posterior_kernel import OwnLog, own_log
-from accounting.exposure.drawing import (
-    Draws,
-    begin_stream,
-    draw_likelihoods,
-    released_steps,
-    value_tables,
-    walk,
-)
+from accounting.bounds.noised.posterior_kernel import draw_log, own_log
+from accounting.exposure.drawing import released_steps, value_tables
 from models.exceptions import ArgumentError
-from models.numerics.jit import jit
 
 _MOST_DRAWS = 2_000  # each guess is a call of Python
 
@@ -65,7 +57,7 @@ def own_attack(name: str, guess: object) -> Attack:
         log = own_log(target.person, exposure.labels, released, value_tables(released.noise))
         paths = np.empty((draws, exposure.steps), np.int32)
         likelihood = np.empty((*paths.shape, exposure.place_count))
-        _draw(log, target.seed, paths, likelihood)
+        draw_log(log, target.seed, paths, likelihood)
         likelihood /= likelihood.max(axis=2, keepdims=True)
         known = exposure.start, exposure.moves, exposure.chain.places, target.mistakes
         start, moves, places, mistakes = known
@@ -82,13 +74,3 @@ def own_attack(name: str, guess: object) -> Attack:
         return AttackResult.sampled(right, draws, target.confidence)
 
     return Attack(name, success, lambda recorded: None)
-
-
-@jit
-def _draw(log: OwnLog, seed: int, paths: NDArray[np.int32], likelihood: NDArray[np.float64]) -> None:
-    """Fill in trajectories (draws, T) of own places, and what each is seen as (draws, T, K)."""
-    stream = np.empty(1, np.uint64)
-    for i in range(paths.shape[0]):
-        begin_stream(Draws(seed, i, 1), stream)
-        walk(log.walker, stream, paths[i])
-        draw_likelihoods(log.releases, paths[i], stream, likelihood[i])

@@ -308,6 +308,16 @@ def new_draw_work(log: OwnLog, horizon: LogHorizon) -> DrawWork:
 
 
 @jit
+def draw_log(log: OwnLog, seed: int, paths: NDArray[np.int32], likelihood: NDArray[np.float64]) -> None:
+    """Fill in trajectories (draws, T) of own places, and what each is seen as (draws, T, K)."""
+    stream = np.empty(1, np.uint64)
+    for i in range(paths.shape[0]):
+        begin_stream(Draws(seed, i, 1), stream)
+        walk(log.walker, stream, paths[i])
+        draw_likelihoods(log.releases, paths[i], stream, likelihood[i])
+
+
+@jit
 def judge_draw(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) -> Success:
     """A trajectory and its outputs from the stream of ``draws``, and what can be guessed given them."""
     begin_stream(draws, work.stream)
