@@ -161,6 +161,7 @@ class _Refined(NamedTuple):
 
     risk: NDArray[np.float64]
     decided_by: NDArray[np.int8]
+    products: NDArray[np.float64]  # of the last round; not a number for who has not gone through it
 
 
 class Cascade:
@@ -203,7 +204,7 @@ class Cascade:
         self._way = np.zeros(self._due.size, dtype=np.int64)
         self._risk = state.risk[self._chain]
         self._products = np.full(self._due.size, -1.0)
-        self._refined = {0: _Refined(state.risk, state.decided_by)}
+        self._refined = {0: _Refined(state.risk, state.decided_by, np.full(state.risk.size, np.nan))}
 
     def refine(self, operations: int | None) -> None:
         """Lower the risks of due units with at most this much work (None: any); then :meth:`settle`."""
@@ -341,14 +342,17 @@ class Cascade:
             chains, known = np.unique(self._chain[members]), self._refined[before]
             refined = self._refined.get(before | way)  # of shares that paid before
             if refined is None:
-                refined = _Refined(known.risk.copy(), known.decided_by.copy())
+                nothing = np.full(known.risk.size, np.nan)
+                refined = _Refined(known.risk.copy(), known.decided_by.copy(), nothing)
+            chains = chains[np.isnan(refined.products[chains])]
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
             accounts = accounts._replace(state=state)
             if way == _WHOLE:
                 self._lower_by_own_counts(accounts, chains)
             else:
                 took = self._windows.refine(accounts, chains, self._last_step, seen, way)
-                self._products[members] = took[np.searchsorted(chains, self._chain[members])]
+                refined.products[chains] = took
+                self._products[members] = refined.products[self._chain[members]]
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]

@@ -97,7 +97,7 @@ def success_at_level(horizon: HorizonRules, person: LevelHorizon, levels: Levels
     whole = levels.seen[k]
     seen = SeenSteps(whole.labels[rows], whole.channel[rows], whole.tables)
     past = noised_past(person.raw, seen, horizon.vectors)
-    return max(noised_success(person.raw, seen, horizon, past, 1.0, person.least).value, person.least)
+    return max(noised_success(person.raw, seen, horizon, past, 1.0, np.empty(0)).value, person.least)
 
 
 @jit

@@ -9,9 +9,9 @@ The refined risk is the smallest of three bounds:
   its beginning.
 - *noised success*: a tree over the values of each noised count, looked at where it gains most
   (``sandwich_kernel``); where many counts may go either way for the person, before it the frontier bound with
-  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``), and where very many
-  may, in its place, at one level or where that may gain enough at more. Both begin with some laws of the
-  first place, which cover those that a few values of each of the history's counts leave
+  each noised count quantised to a few levels of evidence (``patterns.frontier_kernel``), and how well the
+  noise lets patterns of counts be told apart (``apart_kernel``), where very many may that alone. All begin
+  with some laws of the first place, which cover those that a few values of each of the history's counts leave
   (``sandwich_kernel.history_laws``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``. ``J_w >= I(X_w; past)`` is the
   carried information, and the entropy of exact counts is computed exactly by renewals (``renewal_kernel``).
@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
 from accounting.bounds.noised.sandwich_kernel import (
     BY_SANDWICH,
     EXPANSIONS_PER_VECTOR,
@@ -63,6 +64,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
     OwnSignals,
     SeenSteps,
+    find_sensors,
     is_noised,
     own_channels,
     own_signals,
@@ -238,38 +240,41 @@ class NoisedSuccess(NamedTuple):
 
 @jit
 def noised_success(
-    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, known: float, least: float
+    raw: RawHorizon,
+    seen: SeenSteps,
+    horizon: HorizonRules,
+    past: Past,
+    known: float,
+    shift: NDArray[np.float64],
 ) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
-    No bound is below ``least``, and ``known`` holds already: the tree ends where it cannot get below that.
-    Where very many counts may go either way it hardly ever does, and levels take its place. Both are looked
-    at where there are some, where nothing is known, as of a crowd, and where labels are guessed. There exact
-    counts count, too, as they leave the state open.
+    ``known`` holds already: the tree ends where it cannot get below that. Where many counts may go either way
+    their patterns are told apart, and levels looked at before the tree; where very many may, only the former.
+    Not so where nothing is known, as of a crowd, and where labels are guessed: there exact counts count, too,
+    as they leave the state open. ``shift`` (C,) is :func:`normal_shifts` of the channels.
     """
     if past.laws.shape[0] == 0:
         return NoisedSuccess(1.0, 0.0)
     steps, places = raw.hits.shape
     chain, most = raw.person.chain, _most_products(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-    uncertain, lowest = _uncertain(raw, inside), 1.0
-    if uncertain > _TREE_IS_TOO_LARGE and known < 1.0 and not is_labelled(chain):
-        few = max(1, horizon.vectors // 2)  # a segment may be off by four times as much
-        lowest = _by_levels(raw, seen, horizon, past, few, 1)
-        if uncertain <= _TOO_MANY_UNCERTAIN and lowest - least < _PROMISING * (known - least):
-            lowest = min(lowest, _by_levels(raw, seen, horizon, past, few, 2 * horizon.vectors))
-        return NoisedSuccess(lowest, 0.0)
+    uncertain, lowest, apart = _uncertain(raw, inside), 1.0, 1.0
     if uncertain > _MANY_UNCERTAIN:
-        lowest = _by_levels(raw, seen, horizon, past, horizon.vectors, SEQUENCES * horizon.vectors)
+        if known < 1.0 and not is_labelled(chain):
+            apart = _by_telling_apart(raw, seen, horizon, past, shift)
+            if uncertain > _TREE_IS_TOO_LARGE:
+                return NoisedSuccess(apart, 0.0)
+        lowest = _by_levels(raw, seen, horizon, past)
     moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     if nodes == 0:
-        return NoisedSuccess(lowest, 0.0)
+        return NoisedSuccess(min(lowest, apart), 0.0)
     expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
     window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
     limits = limits_for(window, nodes, min(known, lowest))
     found, _, products = sandwich_success(window, inside, past.laws, limits)
-    return NoisedSuccess(min(lowest, found + left_out + past.left_out), products)
+    return NoisedSuccess(min(lowest, apart, found + left_out + past.left_out), products)
 
 
 @jit
@@ -286,14 +291,35 @@ def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
 
 
 @jit
-def _by_levels(
-    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, vectors: int, most: int
+def _by_telling_apart(
+    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, shift: NDArray[np.float64]
 ) -> float:
-    """The frontier bound with counts in levels, so many sequences at ``most``; 1 where it is too large."""
+    """The bound by how well the noise lets patterns of counts be told apart."""
+    time, channel, cover = find_sensors(raw.person.chain, raw.hits, seen, raw.first_row)
+    left_out = past.left_out
+    for g in range(time.size):
+        left_out += seen.tables.left_out[channel[g]] + SHOWN
+    found = told_apart(
+        raw.person,
+        raw.hits,
+        raw.marginal,
+        time,
+        cover,
+        shift[channel],
+        Outside(past.laws, np.zeros(cover.shape[1]), np.ones((1, cover.shape[1]))),
+        horizon.mistakes,
+        horizon.vectors,
+    )
+    return min(1.0, found + left_out)
+
+
+@jit
+def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
+    """The frontier bound with counts in levels; 1 where it is too large."""
     steps, places = raw.hits.shape
-    if vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+    if horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
         return 1.0
-    effort = noised_effort(vectors)
+    most, effort = SEQUENCES * horizon.vectors, noised_effort(horizon.vectors)
     channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
     outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
     found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
@@ -355,7 +381,7 @@ def refine(
     each, laws of the history included, kept or not; -1 if it was not wanted, or is too large in a first look.
     """
     state, horizon = accounts.state, accounts.horizon
-    first, fresh = step_number - horizon.steps + 1, np.empty(KEPT)
+    first, fresh, shift = step_number - horizon.steps + 1, np.empty(KEPT), normal_shifts(seen.tables)
     for k in range(begin, end):
         person = people[k]
         is_cut = first - accounts.since[person] > HISTORY
@@ -378,7 +404,7 @@ def refine(
         if (is_clear or not is_first_look) and min(lowest, state.risk[person]) > least_worth:
             if found[2] != known:
                 past = noised_past(raw, seen, horizon.vectors)
-                noised = noised_success(raw, seen, horizon, past, known, baseline)
+                noised = noised_success(raw, seen, horizon, past, known, shift)
                 found[1], found[2] = noised.value, known
                 found[3] = noised.products + past.operations / _PER_LOOK
             products[k] = -1.0 if is_first_look and found[1] >= 1.0 else found[3]
@@ -402,10 +428,9 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_COUNT, _PER_LAW, _PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
-_MANY_UNCERTAIN = 8  # such counts, above which levels are looked at before the tree, and
-_TREE_IS_TOO_LARGE = 16  # above which they take its place
-_TOO_MANY_UNCERTAIN = 20  # above which more sequences of levels hardly gain anything
-_PROMISING = 1.5  # times what is known to be added, that one level may leave for more of them to gain
+_MANY_UNCERTAIN = 8  # such counts, above which patterns are told apart, and levels looked at before the tree;
+_TREE_IS_TOO_LARGE = 18  # above which that is enough: the rest takes ten times as long, and is hardly lower
+_AS_SEQUENCES = 16.0  # the work of telling apart, in sequences of levels
 _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of levels
 
 
@@ -487,7 +512,7 @@ def _noised_operations(
     if not is_open:
         return total
     laws += places
-    sequences = 1.0 + (2.0 * vectors if counted.either_way <= _TOO_MANY_UNCERTAIN else 0.0)
+    sequences = _AS_SEQUENCES
     if counted.either_way <= _TREE_IS_TOO_LARGE:
         sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2

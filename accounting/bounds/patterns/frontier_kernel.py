@@ -120,7 +120,15 @@ class Sources(NamedTuple):
     number: NDArray[np.int64]  # (T, K), of the source that is being shown there; -1 = never
     law: NDArray[np.float64]  # (S, K), of the place in the first step
     share: NDArray[np.float64]  # (S,), probability of coming there
-    success: NDArray[np.float64]  # (S, s + 1), what is won from there on
+    success: NDArray[np.float64]  # (S, s + 1, N), what is won from there on, by score
+
+
+class Scores(NamedTuple):
+    """What is won is told apart by a score: a sum over all that is shown of the horizon."""
+
+    lift: NDArray[np.int64]  # (T, K), of being shown there
+    size: int  # N, of all scores
+    nought: int  # the score of nothing shown
 
 
 class SegmentTarget(NamedTuple):
@@ -128,7 +136,8 @@ class SegmentTarget(NamedTuple):
 
     last: int  # step before it
     shown: float  # probability that a person who is there is shown
-    success: NDArray[np.float64]  # (s + 1,), S behind it
+    success: NDArray[np.float64]  # (s + 1, N), S behind it, by score with its own
+    total: NDArray[np.float64]  # (s + 1,), of all scores
     expansions: int  # of all searches up to this target's; twice as many end following sequences of levels
 
 
@@ -140,7 +149,7 @@ class Trail(NamedTuple):
     reach: NDArray[np.float64]  # (T, K), probability of coming to the target
     genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``frontier.search_kernel``)
     gains: NDArray[np.float64]  # (T, s + 1, W), of one more mistake; lowered where that is affordable
-    light: NDArray[np.float64]  # (T, s + 1, K), won from each place on by what is not followed back
+    light: NDArray[np.float64]  # (T, s + 1, N, K), won from each place on by what is not followed back
 
 
 class Tools(NamedTuple):
@@ -185,6 +194,7 @@ def _sources(
     marginal: NDArray[np.float64],
     outside: Outside,
     mistakes: int,
+    scores: Scores,
 ) -> Sources:
     """All sources of a horizon, with nothing won yet; who is shown from outside is so in the first step."""
     steps, places = marginal.shape
@@ -193,7 +203,11 @@ def _sources(
     shown[0] += outside.shown
     begin, number = np.zeros(steps + 2, np.int64), np.full((steps, places), -1)
     count = laws + (shown > 0.0).sum()
-    law, share, success = np.zeros((count, places)), np.ones(count), np.zeros((count, mistakes + 1))
+    law, share, success = (
+        np.zeros((count, places)),
+        np.ones(count),
+        np.zeros((count, mistakes + 1, scores.size)),
+    )
     law[:laws] = outside.laws
     count = laws
     for t in range(steps):
@@ -205,7 +219,7 @@ def _sources(
                     _depart(person, rows, t, x, law[count])
                 count += 1
     begin[steps + 1] = count
-    success[begin[steps] :] = 1.0  # nothing is left to guess
+    success[begin[steps] :, :, scores.nought] = 1.0  # nothing is left to guess
     return Sources(begin, number, law, share, success)
 
 
@@ -290,7 +304,7 @@ def _bound_segment(
     which the horizon comes to the source and is shown at the target: a segment matters as much as that and
     what is won behind say.
     """
-    found, won, memory = tools.found, target.success, tools.memory
+    found, won, memory = tools.found, target.total, tools.memory
     steps, by_label = target.last - first + 1, is_labelled(person.chain)
     cost = mistake_cost(person, first, target.last)
     for m in range(found.size - 1, -1, -1):
@@ -346,7 +360,8 @@ def _add_segment(
     for j in range(found.size):
         here = found[j] * target.shown
         for m in range(j, found.size):
-            success[m] += (here - before) * target.success[m - j]
+            for n in range(success.shape[1]):
+                success[m, n] += (here - before) * target.success[m - j, n]
         before = here
 
 
@@ -379,7 +394,7 @@ def _follow_back(
             t += 1
             continue
         _weigh(sight, trail, t)
-        comes, matters, is_any, top = 0.0, 0.0, False, success.size - 1
+        comes, matters, is_any, top = 0.0, 0.0, False, success.shape[0] - 1
         for x in range(arriving.size):
             arriving[x] = trail.weight[t, x] * trail.reach[t, x]
             comes += marginal[t, x] * arriving[x]
@@ -388,15 +403,16 @@ def _follow_back(
         if not is_any:
             continue
         is_over = tools.memory.spent[0] >= 2 * target.expansions
-        is_light = matters * target.shown * success[top] <= _NOTHING
+        is_light = matters * target.shown * target.total[top] <= _NOTHING
         if is_light or (tools.is_noised and (comes * target.shown <= _LIGHT or is_over)):
-            for m in range(success.size):
-                for x in range(arriving.size):
-                    before = won = 0.0
-                    for j in range(m + 1):
-                        won += (trail.genie[t, j, x] - before) * success[m - j]
-                        before = trail.genie[t, j, x]
-                    trail.light[t, m, x] += trail.weight[t, x] * won * target.shown
+            for m in range(success.shape[0]):
+                for n in range(success.shape[1]):
+                    for x in range(arriving.size):
+                        before = won = 0.0
+                        for j in range(m + 1):
+                            won += (trail.genie[t, j, x] - before) * success[m - j, n]
+                            before = trail.genie[t, j, x]
+                        trail.light[t, m, n, x] += trail.weight[t, x] * won * target.shown
             continue
         for number in range(sources.begin[t], sources.begin[t + 1]):
             law, share, won = sources.law[number], sources.share[number], sources.success[number]
@@ -409,7 +425,9 @@ def _follow_back(
 
 
 @jit
-def _add_unsearched(person: LocalChain, sight: Sight, trail: Trail, sources: Sources, t: int) -> None:
+def _add_unsearched(
+    person: LocalChain, sight: Sight, trail: Trail, sources: Sources, scores: Scores, t: int
+) -> None:
     """Add to ``S`` of the sources of step ``t`` what needs no search, and move ``light`` back from there.
 
     That is what is won behind steps not followed back further, and if the place is shown again in step ``t``.
@@ -417,17 +435,21 @@ def _add_unsearched(person: LocalChain, sight: Sight, trail: Trail, sources: Sou
     places, light = trail.reach.shape[1], trail.light
     won, moved = np.empty(places), np.empty(places)
     for m in range(light.shape[1]):
-        for x in range(places):
-            number, again = sources.number[t, x], sight.shown[t, x]
-            if number >= 0:
-                again *= sources.success[number, m]
-            won[x] = light[t, m, x] + again
-        for number in range(sources.begin[t], sources.begin[t + 1]):
-            sources.success[number, m] = min(1.0, sources.success[number, m] + dot(sources.law[number], won))
-        if t > 0:
-            retreat(person.chain, slot_of(person, t - 1), light[t, m], moved)
+        for n in range(scores.size):
             for x in range(places):
-                light[t - 1, m, x] += moved[x] * sight.unshown[t - 1, x]
+                number, again = sources.number[t, x], sight.shown[t, x]
+                before = n - scores.lift[t, x]
+                if number >= 0:
+                    is_there = 0 <= before < scores.size
+                    again *= sources.success[number, m, before] if is_there else 0.0
+                won[x] = light[t, m, n, x] + again
+            for number in range(sources.begin[t], sources.begin[t + 1]):
+                known = sources.success[number, m, n]
+                sources.success[number, m, n] = min(1.0, known + dot(sources.law[number], won))
+            if t > 0:
+                retreat(person.chain, slot_of(person, t - 1), light[t, m, n], moved)
+                for x in range(places):
+                    light[t - 1, m, n, x] += moved[x] * sight.unshown[t - 1, x]
 
 
 @inline
@@ -464,6 +486,43 @@ def frontier_in_sight(
     effort: FrontierEffort,
 ) -> float:
     """:func:`frontier_of` channels of any kind."""
+    nothing = Scores(np.zeros(marginal.shape, np.int64), 1, 0)
+    sources = _filled_sources(person, sight, marginal, mistakes, outside, effort, nothing)
+    total = sources.success[: sources.begin[1], mistakes].sum()
+    for x in range(marginal.shape[1]):
+        if outside.shown[x] > 0.0:
+            total += outside.shown[x] * sources.success[sources.number[0, x], mistakes, 0]
+    return min(1.0, total * (1.0 + _ROUNDING))
+
+
+@jit
+def frontier_by_score(
+    person: LocalChain,
+    channels: OwnChannels,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    outside: Outside,
+    effort: FrontierEffort,
+    scores: Scores,
+) -> NDArray[np.float64]:
+    """What is won with each law and score, (R, N), of channels with one level."""
+    seen = _sight(channels, marginal.shape[0], marginal.shape[1])
+    sight = Sight(False, seen.size, seen.level, seen.first, seen.sequences, seen.shown, seen.unshown)
+    sources = _filled_sources(person, sight, marginal, mistakes, outside, effort, scores)
+    return sources.success[: sources.begin[1], mistakes] * (1.0 + _ROUNDING)
+
+
+@jit
+def _filled_sources(
+    person: LocalChain,
+    sight: Sight,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    outside: Outside,
+    effort: FrontierEffort,
+    scores: Scores,
+) -> Sources:
+    """All sources with what is won from there on."""
     steps, places = marginal.shape
     trail = Trail(
         np.empty((steps, places)),
@@ -471,7 +530,7 @@ def frontier_in_sight(
         np.empty((steps, places)),
         np.empty((steps, mistakes + 1, places)),
         new_gains(steps, mistakes, places),
-        np.zeros((steps, mistakes + 1, places)),
+        np.zeros((steps, mistakes + 1, scores.size, places)),
     )
     tools = Tools(
         sight.is_noised,
@@ -482,14 +541,16 @@ def frontier_in_sight(
         np.empty(places),
         np.empty(mistakes + 1),
     )
-    sources, ends = _sources(person, tools.memory.rows, sight, marginal, outside, mistakes), outside.ends
+    rows, ends = tools.memory.rows, outside.ends
+    sources = _sources(person, rows, sight, marginal, outside, mistakes, scores)
     targets = ends.shape[0] + (sight.shown[1:] > 0.0).sum()
-    everything, count = np.ones(mistakes + 1), 0
+    everything, total, count = np.zeros((mistakes + 1, scores.size)), np.ones(mistakes + 1), 0
+    everything[:, scores.nought] = 1.0
     for e in range(ends.shape[0]):
         trail.reach[steps - 1] = ends[e]
         trail.genie[steps - 1] = ends[e]
         count += 1
-        end = SegmentTarget(steps - 1, 1.0, everything, _expansions_up_to(count, targets, effort))
+        end = SegmentTarget(steps - 1, 1.0, everything, total, _expansions_up_to(count, targets, effort))
         _follow_back(person, sight, marginal, trail, sources, end, effort, tools)
     for t in range(steps - 1, -1, -1):
         for x in range(places):
@@ -499,14 +560,22 @@ def frontier_in_sight(
                 count += 1
                 number, expansions = sources.number[t, x], _expansions_up_to(count, targets, effort)
                 won = sources.success[number] if number >= 0 else everything
-                target = SegmentTarget(t - 1, sight.shown[t, x], won, expansions)
+                won, total = _lifted(won, scores.lift[t, x])
+                target = SegmentTarget(t - 1, sight.shown[t, x], won, total, expansions)
                 _follow_back(person, sight, marginal, trail, sources, target, effort, tools)
-        _add_unsearched(person, sight, trail, sources, t)
-    total = sources.success[: sources.begin[1], mistakes].sum()
-    for x in range(places):
-        if outside.shown[x] > 0.0:
-            total += outside.shown[x] * sources.success[sources.number[0, x], mistakes]
-    return min(1.0, total * (1.0 + _ROUNDING))
+        _add_unsearched(person, sight, trail, sources, scores, t)
+    return sources
+
+
+@jit
+def _lifted(won: NDArray[np.float64], lift: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What is won (s + 1, N) with each score so much higher, and of all scores, (s + 1,)."""
+    lifted, total = np.zeros(won.shape), np.zeros(won.shape[0])
+    for m in range(won.shape[0]):
+        for n in range(max(0, -lift), min(won.shape[1], won.shape[1] - lift)):
+            lifted[m, n + lift] = won[m, n]
+            total[m] += won[m, n]
+    return lifted, total
 
 
 @jit

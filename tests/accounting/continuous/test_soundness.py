@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds import Effort, horizon_risk
+from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
@@ -25,7 +26,7 @@ from accounting.exposure.step_information import (
     observe,
     seen_release,
 )
-from accounting.exposure.step_information.likelihood_levels import own_channels, own_signals
+from accounting.exposure.step_information.likelihood_levels import find_sensors, own_channels, own_signals
 from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.releases import StepSchedule
@@ -100,7 +101,13 @@ def searched_bounds(
     channels = own_channels(exposure.chain, hits[inside], marginal[inside], log.rows, first, leaves)
     through_noise = Outside(noised_laws, np.zeros(places), ends)
     levels = frontier_of(start, channels, marginal[inside], mistakes, through_noise, effort)
-    return {"frontier": raw, "levels": min(1.0, levels + left_out)}
+    time, channel, cover = find_sensors(exposure.chain, hits[inside], log.rows, first)
+    shift = normal_shifts(log.rows.tables)[channel]
+    apart = told_apart(
+        start, hits[inside], marginal[inside], time, cover, shift, through_noise, mistakes, effort.vectors
+    )
+    apart += left_out + (log.rows.tables.left_out[channel] + SHOWN).sum()
+    return {"frontier": raw, "levels": min(1.0, levels + left_out), "apart": min(1.0, apart)}
 
 
 def running_ceiling(log: Log, window: tuple[int, int], mistakes: int, vectors: int) -> tuple[float, str]:
