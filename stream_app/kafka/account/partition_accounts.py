@@ -210,12 +210,7 @@ class Newcomers:
 
 
 class PartitionAccounts(PeopleAccounts):
-    """The people of one partition, accounted up to ``next_step``, who come, change and leave.
-
-    ``assumed`` is what the habits of people who were not measured rest on, None if all were measured.
-    """
-
-    assumed: str | None
+    """The people of one partition, accounted up to ``next_step``, who come, change and leave."""
 
     def __init__(self, partition: int, deployment: Deployment) -> None:
         self._deployment, self._names = deployment, deployment.location_names
@@ -231,6 +226,11 @@ class PartitionAccounts(PeopleAccounts):
             partition=partition,
             most_exposed=settings.most_exposed or 0,
         )
+
+    @property
+    def assumed(self) -> str | None:
+        """What the habits of people who were not measured rest on; None if all were measured."""
+        return self._assumed
 
     def answer(self, proposal: Proposal | CrowdQuestion) -> Answer | CrowdAnswer | None:
         """What a proposal would do to the people, or their sums of the crowd.
@@ -354,7 +354,7 @@ class PartitionAccounts(PeopleAccounts):
             )
         super().use(accounts)
         named = (each.assumed for each in self._said.values() if each.assumed is not None)
-        self.assumed = min(named, default=None)
+        self._assumed = min(named, default=None)
         self._respond()
 
     def _respond(self) -> None:
