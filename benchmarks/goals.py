@@ -177,6 +177,7 @@ def opening() -> Iterator[Row]:
 
     sizes = {
         (10, 10, 1): (3_000, 1e-5),
+        (10, 10, 5): (1_000, 1e-4),
         (80, 10, 1): (300, 1e-4),
         (10, 40, 1): (2_000, 4e-5),
         (10, 160, 1): (500, 1.6e-4),
@@ -304,20 +305,22 @@ def account_steps() -> Iterator[Row]:
         for k in range(5)
         for each in step.releases
     ]
-    horizon, found = HorizonSettings(sharpen=False), {}
-    for kind, chosen in {"all": {}, "neither": {"attack_draws": 0}}.items():
+    found, few = {}, {"sharpen": True, "sharpen_operations": 6_000_000}
+    for kind, chosen in {"all": {}, "neither": {"attack_draws": 0}, "a few refined": few}.items():
         settings = Settings.model_validate({"sharpen": False, "release": {"sigma": 2.0}, **chosen})
+        horizon = HorizonSettings(sharpen=settings.sharpen, operations=settings.sharpen_operations)
         accounts = Accounts.of(settings, horizon, people, people.people)
         held, took = PeopleAccounts(settings, accounts, most_exposed=10), []
         for number in range(120):
             began = process_time()
             held.apply(Decided(StepSchedule(number, tuple(again))))
-            if kind == "all":
+            if kind != "neither":
                 held.named(held.summary())
             took.append(process_time() - began)
         found[kind] = statistics.mean(took[60:])
     work = "account step, 10^5 people, 500 sensors"
     yield Row(work, found["all"], "without summary and attack", found["neither"], 0.025)
+    yield Row("the same, some people refined", found["a few refined"], "nobody", found["all"], 0.05)
 
 
 ROWS: Mapping[str, Callable[[], Iterator[Row]]] = {

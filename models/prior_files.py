@@ -329,7 +329,7 @@ class _Reading:
             raise self._error(member, "a list of whole numbers", value) from None
         if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
             raise self._error(member, "a list of whole numbers", value)
-        if found.size and np.abs(found).max() > np.iinfo(np.int32).max:
+        if (found.astype(np.int32) != found).any():
             raise self._error(member, "whole numbers below 2^31", value)
         return found.astype(np.int64)
 

@@ -48,7 +48,7 @@ from accounting.continuous.people import (
     take_people,
 )
 from accounting.continuous.published import Published, published_in
-from accounting.continuous.refine_kernel import find_operations
+from accounting.continuous.refine_kernel import count_hits, find_operations
 from accounting.continuous.stretches import Stretch
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
@@ -349,9 +349,8 @@ class ContinuousAccountant:
         """The cost of refining each person if these locations (M,) are counted exactly at each step, (N,)."""
         chains = len(self.population.accounted)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
-        found = find_operations(
-            self._accounts, ChainPositions(np.arange(chains)), self.settings.vectors, seen
-        )
+        everybody = ChainPositions(np.arange(chains))
+        found = find_operations(self._accounts, everybody, self.settings.vectors, count_hits(seen))
         return self._by_account.each(found.reshape(-1, self.population.draws).sum(axis=1))
 
     @property

@@ -43,7 +43,7 @@ from accounting.continuous.people import (
     UnitPositions,
 )
 from accounting.continuous.published import OWN_COUNTS_OPERATIONS, Published, ceiling_by_own_counts
-from accounting.continuous.refine_kernel import KEPT, find_operations, refine
+from accounting.continuous.refine_kernel import KEPT, LEAST_OPERATIONS, count_hits, find_operations, refine
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
 
@@ -161,7 +161,7 @@ class _Refined(NamedTuple):
 
     risk: NDArray[np.float64]
     decided_by: NDArray[np.int8]
-    products: NDArray[np.float64]  # of the last round; not a number for who has not gone through it
+    products: NDArray[np.float64]  # of the last bound through noise, -1 for none; not a number: not gone yet
 
 
 class Cascade:
@@ -192,7 +192,7 @@ class Cascade:
         is_due[due.chains], is_owed[due.chains] = True, due.is_owed
         self._accounts = accounts
         self._last_step = last_step
-        self._seen = seen
+        self._seen, self._hits = seen, count_hits(seen)
         self._published = published
         self._units = units
         self._windows = windows
@@ -204,7 +204,7 @@ class Cascade:
         self._way = np.zeros(self._due.size, dtype=np.int64)
         self._risk = state.risk[self._chain]
         self._products = np.full(self._due.size, -1.0)
-        self._refined = {0: _Refined(state.risk, state.decided_by, np.full(state.risk.size, np.nan))}
+        self._refined = {0: _Refined(state.risk, state.decided_by, np.full(state.risk.size, -1.0))}
 
     def refine(self, operations: int | None) -> None:
         """Lower the risks of due units with at most this much work (None: any); then :meth:`settle`."""
@@ -219,7 +219,7 @@ class Cascade:
         units = np.flatnonzero(chosen)
         cost = self._of_own_counts(units)
         chosen[units] = payer.pay_owed_first(units, cost, self._is_owed[units], added[units])
-        self._run(chosen, _WHOLE, self._accounts.horizon.vectors, self._seen)
+        self._run(chosen, _WHOLE, self._accounts.horizon.vectors)
 
     @property
     def _matters(self) -> NDArray[np.bool_]:
@@ -242,16 +242,16 @@ class Cascade:
 
     def _refine_in_steps(self, payer: Payer) -> None:
         """The rounds that look at what windows show in single steps."""
-        vectors, seen = self._accounts.horizon.vectors, self._seen
-        whole = self._paid_whole(payer, vectors, seen)
-        self._run(whole, _ALL, vectors, seen)
+        vectors, is_noised = self._accounts.horizon.vectors, self._seen.is_noised
+        whole = self._paid_whole(payer, vectors)
+        self._run(whole, _ALL, vectors)
         if whole.all():
             return
-        first = self._run_paid(payer, ~whole, _FIRST, FEW_VECTORS, seen)
-        if seen.is_noised:
-            self._run_paid(payer, first & self._matters & (self._products < 0.0), _FEW, FEW_VECTORS, seen)
-        if seen.is_noised or self._accounts.horizon.mistakes > 0:
-            self._run_paid(payer, first & self._matters, _MORE, vectors, seen)
+        first = self._run_paid(payer, ~whole, _FIRST, FEW_VECTORS)
+        if is_noised:
+            self._run_paid(payer, first & self._matters & (self._products < 0.0), _FEW, FEW_VECTORS)
+        if is_noised or self._accounts.horizon.mistakes > 0:
+            self._run_paid(payer, first & self._matters, _MORE, vectors)
 
     def settle(self, groups: Groups) -> Groups:
         """The groups with the refined figures, split where shares of an account went through other rounds."""
@@ -295,7 +295,6 @@ class Cascade:
         units: NDArray[np.int64],
         way: int,
         vectors: int,
-        seen: SeenSteps,
         products: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]:
         """The cost of a round for each of these due units, (n,).
@@ -303,56 +302,60 @@ class Cascade:
         With the ``products`` (n,) that their bounds through noise took what it was, else what it may be.
         """
         chains = ChainPositions(self._chain[units])
-        return find_operations(self._accounts, chains, vectors, seen, way == _FIRST, products)
+        return find_operations(self._accounts, chains, vectors, self._hits, way == _FIRST, products)
 
-    def _paid_whole(self, payer: Payer, vectors: int, seen: SeenSteps) -> NDArray[np.bool_]:
+    def _paid_whole(self, payer: Payer, vectors: int) -> NDArray[np.bool_]:
         """Units that get all vectors at once: those owed it, and all of a share that can pay for all."""
         is_paid = self._is_owed.copy()
         if not payer.is_limited:
             return np.ones_like(is_paid)
         owed, others = np.flatnonzero(is_paid), np.flatnonzero(~is_paid)
-        payer.charge(owed, self._operations(owed, _ALL, vectors, seen))
-        is_paid[others] = payer.pay_whole_shares(others, self._operations(others, _ALL, vectors, seen))
+        payer.charge(owed, self._operations(owed, _ALL, vectors))
+        others = others[payer.of_whole_shares(others, LEAST_OPERATIONS)]
+        cost = self._operations(others, _ALL, vectors)
+        is_whole = payer.of_whole_shares(others, cost)
+        payer.charge(others[is_whole], cost[is_whole])
+        is_paid[others[is_whole]] = True
         return is_paid
 
-    def _run_paid(
-        self, payer: Payer, among: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps
-    ) -> NDArray[np.bool_]:
+    def _run_paid(self, payer: Payer, among: NDArray[np.bool_], way: int, vectors: int) -> NDArray[np.bool_]:
         """Refine those ``among`` the units that their shares pay for, where most is added first; which."""
         added = self._risk - self._accounts.state.baseline[self._chain]
         done, left = np.zeros_like(among), np.flatnonzero(among)
         while left.size:
-            cost = self._operations(left, way, vectors, seen)
-            is_paid = payer.pay_where_most_is_gained(left, cost, added[left])
-            chosen = np.zeros_like(among)
-            chosen[left[is_paid]] = True
-            self._run(chosen, way, vectors, seen)
-            paid = left[is_paid]
-            unused = cost[is_paid] - self._operations(paid, way, vectors, seen, self._products[paid])
+            some = left[payer.within_reach(left, added[left], LEAST_OPERATIONS)]
+            cost = self._operations(some, way, vectors)
+            is_paid = payer.pay_where_most_is_gained(some, cost, added[some])
+            paid, chosen = some[is_paid], np.zeros_like(among)
+            chosen[paid] = True
+            self._run(chosen, way, vectors)
+            unused = cost[is_paid] - self._operations(paid, way, vectors, self._products[paid])
             payer.charge(paid, -unused)
             done |= chosen
-            left = left[~is_paid] if unused.any() else left[:0]
+            left = left[~chosen[left]] if unused.any() else left[:0]
         return done
 
-    def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps) -> None:
+    def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int) -> None:
         """Refine these units with this many vectors, starting from the figures that each one has."""
         accounts = self._accounts._replace(horizon=self._accounts.horizon._replace(vectors=vectors))
         for before in np.unique(self._way[chosen]).tolist():
-            members = chosen & (self._way == before)
-            chains, known = np.unique(self._chain[members]), self._refined[before]
-            refined = self._refined.get(before | way)  # of shares that paid before
+            members, known = chosen & (self._way == before), self._refined[before]
+            refined = self._refined.get(before | way)
             if refined is None:
-                nothing = np.full(known.risk.size, np.nan)
-                refined = _Refined(known.risk.copy(), known.decided_by.copy(), nothing)
-            chains = chains[np.isnan(refined.products[chains])]
+                unknown = np.full(known.risk.size, np.nan)
+                refined = _Refined(known.risk.copy(), known.decided_by.copy(), unknown)
             state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
             accounts = accounts._replace(state=state)
+            chains = np.unique(self._chain[members])
+            chains = chains[np.isnan(refined.products[chains])]  # others went this way for another share
             if way == _WHOLE:
                 self._lower_by_own_counts(accounts, chains)
+                refined.products[chains] = -1.0
             else:
-                took = self._windows.refine(accounts, chains, self._last_step, seen, way)
-                refined.products[chains] = took
-                self._products[members] = refined.products[self._chain[members]]
+                refined.products[chains] = self._windows.refine(
+                    accounts, chains, self._last_step, self._seen, way
+                )
             self._refined[before | way] = refined
             self._way[members] = before | way
             self._risk[members] = refined.risk[self._chain[members]]
+            self._products[members] = refined.products[self._chain[members]]

@@ -28,6 +28,7 @@ from accounting.continuous.people import (
 )
 from accounting.continuous.refine_kernel import (
     RawHorizon,
+    count_hits,
     find_operations,
     least_exact_bound,
     noised_past,
@@ -522,7 +523,7 @@ class CrowdAccount:
         payer = Payer(self.informed.people_shares.by_chain(self.population.draws), settings.operations)
         if not payer.is_limited or due.chains.size == 0:
             return due, is_unreached
-        cost = find_operations(self._accounts, due.chains, settings.vectors, self._seen[0])
+        cost = find_operations(self._accounts, due.chains, settings.vectors, count_hits(self._seen[0]))
         cost *= len(LEVELS)
         added = (risk - state.baseline)[due.chains]
         is_paid = payer.pay_owed_first(due.chains, cost, due.is_owed, added)

@@ -97,14 +97,30 @@ class Payer:
         if self._left is not None:
             self._left -= self._total(people, cost)
 
-    def pay_whole_shares(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Pay for all of a share's people, where it can."""
+    def of_whole_shares(self, people: NDArray[np.int64], cost: NDArray[np.int64] | int) -> NDArray[np.bool_]:
+        """For whom of these their share could pay together with all its others, at this cost, (n,)."""
         if self._left is None:
             return np.ones(people.size, dtype=np.bool_)
         is_whole = self._total(people, cost) <= self._left
-        chosen = np.asarray(is_whole[self.shares.share[people]])
-        self.charge(people[chosen], cost[chosen])
-        return chosen
+        return np.asarray(is_whole[self.shares.share[people]])
+
+    def within_reach(
+        self, people: NDArray[np.int64], gain: NDArray[np.float64], least: int
+    ) -> NDArray[np.int64]:
+        """Positions of those with most ``gain`` whom their shares could pay for at the ``least`` cost.
+
+        Ties with the last one are included. For example, a share has 80 000 operations left and a person
+        costs at least 35 000: only the two with most gain are within reach, and only their costs matter.
+        """
+        if self._left is None:
+            return np.arange(people.size)
+        share, reached = self.shares.share[people], []
+        for each, most in enumerate((np.maximum(self._left, 0) // least).tolist()):
+            own = np.flatnonzero(share == each)
+            if most < own.size:
+                own = own[gain[own] >= np.partition(gain[own], -most)[-most]] if most else own[:0]
+            reached.append(own)
+        return np.sort(np.concatenate(reached))
 
     def pay_where_most_is_gained(
         self, people: NDArray[np.int64], cost: NDArray[np.int64], gain: NDArray[np.float64]
@@ -155,8 +171,8 @@ class Payer:
         if self._left is not None:
             self._left[self.shares.share[people]] = -1
 
-    def _total(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The summed cost in each share."""
+    def _total(self, people: NDArray[np.int64], cost: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """The summed cost in each share; one number is the cost of each of these people."""
         total = np.zeros(self.shares.count, dtype=np.int64)
         np.add.at(total, self.shares.share[people], cost)
         return total

@@ -578,15 +578,15 @@ def find_operations(
     accounts: Accounts,
     chains: ChainPositions,
     vectors: int,
-    seen: SeenSteps,
+    hits: NDArray[np.float64],
     is_first_look: bool = False,
     products: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """The cost of refining the horizon at the end of ``seen`` for each of these chains, (n,).
+    """The cost of refining each of these chains, (n,), with the ``hits`` (M, 4) of :func:`count_hits`.
 
     With the ``products`` (n,) of :func:`refine` what it was, without them what it may be.
     """
     operations = np.empty(chains.size, dtype=np.int64)
     known = np.full(chains.size, np.nan) if products is None else products
-    _fill_operations(accounts, chains, vectors, count_hits(seen), is_first_look, known, operations)
+    _fill_operations(accounts, chains, vectors, hits, is_first_look, known, operations)
     return operations

@@ -170,6 +170,8 @@ FRONTIER_GUESS = 3
 _VECTORS = 16  # expansions a step of the frontier search, at least
 _LEAST_EXPANSIONS = 640  # of all steps: the optimum, nearly always, of ten steps and a dozen places
 _WORTH_SEARCHING = 200  # steps times mistakes, beyond which expansions leave the bound where it is
+_MANY, _SHORT = 4, 7  # mistakes from which on, steps and places above which it is seen early whether they do
+_FEW = 4  # expansions a step, by which that is seen
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
 _ROUNDED = 1e-9  # more than rounding can take from a sum over the steps
@@ -352,7 +354,16 @@ def _search_guess(person: LocalChain, steps: int, mistakes: int) -> _Searched:
     vectors = affordable_expansions(person.chain, steps, mistakes, wanted)
     if vectors == 0:
         return _Searched(0.0, bound * (1.0 + _ROUNDING), guess)
-    found = best_guess(person, np.ones((steps, person.start.size)), mistakes, vectors, guess)
+    weight, is_worth = np.ones((steps, person.start.size)), True
+    if vectors > _FEW and mistakes >= _MANY and steps > _SHORT and person.start.size > _SHORT:
+        # The bound falls about as a power of the expansions. Where it will not get below the genie's by all
+        # of them, the rest would take most of the time of an opening and change nothing.
+        first = best_guess(person, weight, mistakes, 1, guess)
+        found = best_guess(person, weight, mistakes, _FEW, guess)
+        fall = (found.bound / first.bound) ** (np.log(vectors / _FEW) / np.log(_FEW))
+        is_worth = found.bound * fall <= bound
+    if is_worth:
+        found = best_guess(person, weight, mistakes, vectors, guess)
     bound = min(bound, found.bound) * (1.0 + _ROUNDING)
     return _Searched(guess_success(person, guess, mistakes), bound, guess)
 

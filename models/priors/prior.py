@@ -402,14 +402,14 @@ def whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
             found.dtype,
             "give positions, counted from 0",
         )
-    largest = np.iinfo(np.int32).max
-    if found.size and not -largest <= found.min() <= found.max() <= largest:
+    narrow = found.astype(np.int32)
+    if (narrow != found).any():
         raise PriorError(
-            f"{what} of person {person!r} must lie in 0..{largest}",
+            f"{what} of person {person!r} must lie in 0..{np.iinfo(np.int32).max}",
             f"{found.min()} to {found.max()}",
             "give positions, counted from 0",
         )
-    return found.astype(np.int32)
+    return narrow
 
 
 def real(person: str, what: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -12,7 +12,13 @@ from accounting.continuous import AccountantView, ChainPositions, UnitPositions,
 from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts, account_slot
 from accounting.continuous.crowd import CrowdAccount, Levels, is_within_by_levels, level_horizon
 from accounting.continuous.payer import Payer
-from accounting.continuous.refine_kernel import LEAST_OPERATIONS, exact_bounds, find_operations, raw_horizon
+from accounting.continuous.refine_kernel import (
+    LEAST_OPERATIONS,
+    count_hits,
+    exact_bounds,
+    find_operations,
+    raw_horizon,
+)
 from accounting.decisions.what_if.limits_kernel import (
     BEYOND_FAST,
     UNLIMITED,
@@ -341,7 +347,8 @@ class RefinedCheck:
         """The cost of evaluating each account, (n,): all horizons that contain the step."""
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis]))
         horizon = self._view.accounts.horizon
-        cost = find_operations(self._view.accounts, chains, horizon.vectors, seen_exactly(rows))
+        hits = count_hits(seen_exactly(rows))
+        cost = find_operations(self._view.accounts, chains, horizon.vectors, hits)
         return cost * horizon.steps
 
     def _evaluate(
@@ -557,7 +564,7 @@ class CrowdCheck:
     def _operations(self, chains: ChainPositions, levels: Levels) -> NDArray[np.int64]:
         """The cost of evaluating once all horizons that contain the step, (n,)."""
         vectors = self._accounts.horizon.vectors
-        cost = find_operations(self._accounts, chains, vectors, levels.seen[0])
+        cost = find_operations(self._accounts, chains, vectors, count_hits(levels.seen[0]))
         return cost * self._accounts.horizon.steps * len(levels.probability)
 
     def _is_worth(self, people: NDArray[np.int64], found: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -79,23 +79,23 @@ def _best_next(tables: _Tables, places: int, m: int, x: int, y: int, chance: flo
 
 
 @bare_jit
-def _step_back(chain: ChainView, slot: int, mistakes: int, tables: _Tables) -> None:
-    """Fill ``here`` from ``after``, for a move out of a slot."""
+def _step_back(chain: ChainView, slot: int, least: int, most: int, tables: _Tables) -> None:
+    """Fill ``here`` from ``after`` for ``least`` to ``most`` mistakes left, for a move out of a slot."""
     places, width = chain.start.shape[1], tables.after.shape[1]
-    for m in range(mistakes + 1):
+    for m in range(max(0, least - 1), most + 1):
         first = m * places
-        for x in range(places if m < mistakes else 0):
+        for x in range(places if m < most else 0):
             fill_row(tables.moved, first + x, width, 0.0)
-        for z in range(places if m < mistakes else 0):
+        for z in range(places if m < most else 0):
             for j in range(chain.column_start[slot, z], chain.column_start[slot, z + 1]):
                 sums, row = (first + chain.row[j]) * width, (first + z) * width
                 for v in range(0, width, 8):
                     more = spread_out(chain.value[j]) * load(tables.after, row + v)
                     store(load(tables.moved, sums + v) + more, tables.moved, sums + v)
-        for x in range(places):
+        for x in range(places if m >= least else 0):
             never_right = _best_next(tables, places, m, x, 0, 0.0)
             fill_row(tables.here, first + x, places, never_right)
-        for y in range(places):
+        for y in range(places if m >= least else 0):
             for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                 x = chain.row[j]
                 tables.here[first + x, y] = _best_next(tables, places, m, x, y, chain.value[j])
@@ -112,11 +112,14 @@ def late_genie_bound(person: LocalChain, steps: int, mistakes: int) -> float:
         numbers[rows * width : 2 * rows * width].reshape(rows, width),
         numbers[2 * rows * width :].reshape(rows, width),
     )
-    # Behind the last step: everything is won, whatever would be guessed next.
+    # Who may be wrong in all steps to come wins everything, whatever would be guessed next: that is never
+    # overwritten. And no more mistakes are made than there were steps.
     for row in range(rows):
         fill_row(tables.after, row, places, 1.0)
+        fill_row(tables.here, row, places, 1.0)
     for t in range(steps - 1, 0, -1):
-        _step_back(person.chain, slot_of(person, t - 1), mistakes, tables)
+        least, most = max(0, mistakes - t), min(mistakes, steps - 1 - t)
+        _step_back(person.chain, slot_of(person, t - 1), least, most, tables)
         tables = _Tables(tables.here, tables.after, tables.moved)
     # Nobody was seen before the first step: row 0 of each table is that of the law of its place.
     best = 0.0

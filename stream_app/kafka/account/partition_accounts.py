@@ -230,7 +230,7 @@ class PartitionAccounts(PeopleAccounts):
     @property
     def assumed(self) -> str | None:
         """What the habits of people who were not measured rest on; None if all were measured."""
-        return min((each.assumed for each in self._said.values() if each.assumed is not None), default=None)
+        return self._assumed
 
     def answer(self, proposal: Proposal | CrowdQuestion) -> Answer | CrowdAnswer | None:
         """What a proposal would do to the people, or their sums of the crowd.
@@ -353,6 +353,8 @@ class PartitionAccounts(PeopleAccounts):
                 "leave hindsight out, or load priors that are true of the whole log: --new-priors redone",
             )
         super().use(accounts)
+        named = (each.assumed for each in self._said.values() if each.assumed is not None)
+        self._assumed = min(named, default=None)
         self._respond()
 
     def _respond(self) -> None:

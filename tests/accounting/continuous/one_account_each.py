@@ -13,7 +13,7 @@ from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.cascade import FEW_VECTORS, alike_chains
 from accounting.continuous.payer import LEAST_GAIN, find_due
 from accounting.continuous.people import Groups
-from accounting.continuous.refine_kernel import KEPT, find_operations, refine
+from accounting.continuous.refine_kernel import KEPT, count_hits, find_operations, refine
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 
 FIRST, FEW, ALL = range(3)
@@ -116,7 +116,8 @@ class OneByOne:
     def cost(self, people: list[int], look: int, seen: SeenSteps, took: float = np.nan) -> int:
         """Of the first of them; of as many products as the bound through noise ``took``, if that is known."""
         first, known = np.array(people[:1]), np.array([took])
-        return int(find_operations(self.accounts, first, self.vectors(look), seen, look == FIRST, known)[0])
+        hits = count_hits(seen)
+        return int(find_operations(self.accounts, first, self.vectors(look), hits, look == FIRST, known)[0])
 
     def run_paid(
         self, among: list[list[int]], look: int, seen: SeenSteps, left: int

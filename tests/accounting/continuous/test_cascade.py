@@ -251,7 +251,7 @@ def test_work_is_counted_by_structure_alone():
         for _ in seen.labels:
             seen = followed_by(seen, step)
         accounts = ContinuousAccountant(population, HORIZON).view().accounts
-        return find_operations(accounts, np.arange(len(population)), vectors, seen)
+        return find_operations(accounts, np.arange(len(population)), vectors, count_hits(seen))
 
     population = people(30, cycles=(1,))
     value = rng.random(population.arrays.value.size)

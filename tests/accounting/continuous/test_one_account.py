@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
@@ -93,6 +93,7 @@ class Both:
 
 @pytest.mark.slow
 @settings(max_examples=40)
+@example(seed=158_118)  # two shares pay one after the other for the same chain to go the same way
 @given(seed=st.integers(0, 2**32 - 1))
 def test_all_figures_are_those_of_people_accounted_one_by_one(seed: int) -> None:
     """With people who join and leave, drawn chains, shares and scarce work, and a restart in the middle."""

@@ -29,7 +29,7 @@ from tests.stream_app.engine_support import (
     run_on,
 )
 
-STEPS = 400
+STEPS = 160
 PATIENCE_SECONDS = 600  # two busy minutes were too few on a machine that did nothing wrong
 RUN = "import sys; from tests.stream_app.embedded.run_once import main; main(*sys.argv[1:])"
 NOISED = {"release": {"mechanism": "gaussian", "sigma": 3.0}}

@@ -284,7 +284,7 @@ def test_a_budget_decides_windows_when_they_begin_as_planned_and_after_kills(
     ledger = ledger_document(log, population(), horizon, 1e-6, sensors=registry)
     assert "refused" not in ledger["reconstruction"]  # type: ignore[operator]
     priors = load_priors(tmp_path / "whole", settings(**chosen), population())
-    found = lowering(read_run(tmp_path / "whole"), priors, decided)
+    found = lowering(read_run(tmp_path / "whole"), priors, decided, people=1)
     assert found is not None
     assert sum(each.share for each in found.shares) == pytest.approx(1.0)
     assert all(each.added <= found.changes[0].added + 1e-12 for each in found.changes)

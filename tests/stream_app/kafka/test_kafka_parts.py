@@ -644,7 +644,8 @@ def test_brokers_that_never_acknowledge_are_not_waited_for_without_end(
 
 
 _ASK_A_SILENT_BROKER = """
-import logging, socket, threading
+import logging, socket
+from concurrent.futures import ThreadPoolExecutor
 from stream_app.kafka.broker import clients
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.clients import BrokerError
@@ -656,12 +657,16 @@ clients._FIRST_MILLISECONDS = clients._BOOTSTRAP_MILLISECONDS = 1_000
 with socket.create_server(("127.0.0.1", 0)) as silent:  # its kernel accepts, and nobody ever answers
     server = f"127.0.0.1:{silent.getsockname()[1]}"
     connection = Connection.of(KafkaSettings(servers=(server, server), security="SSL"))
-    for client in (administration, clients.writing, clients.consuming):
+
+    def ask(client):
         try:
             with client(connection):
-                pass
+                return ""
         except BrokerError as error:
-            print(error)
+            return f"{error}\\n"
+
+    with ThreadPoolExecutor() as asking:  # each waits for half a minute
+        print(*asking.map(ask, (administration, clients.writing, clients.consuming)), sep="")
 """
 
 

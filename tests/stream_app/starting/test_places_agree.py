@@ -16,7 +16,7 @@ from stream_app.watching.web.status import PeopleBoard, StatusBoard
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.watching.page_text import PageText
 
-STEPS, PEOPLE = 30, 120
+STEPS, PEOPLE = 12, 40
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_the_maximum_is_the_same_in_the_chart_the_table_the_terminal_the_page_an
 ) -> None:
     report, log, places = seen
     highest = max(places.most)
-    assert highest > 0.1
+    assert highest > max(0.1, places.most[-1])  # that of the run, which is not the last step's
     assert log.view.value("most.added") == highest, "the report's chart"
     assert log.exposed[0].added == highest, "the report's table"
     assert report.exposed[0].added == highest, "the terminal"

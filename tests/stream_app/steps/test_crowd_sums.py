@@ -141,9 +141,9 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process(
 ) -> None:
     """Sums, decisions, cleared people and risks, bit for bit, by their messages; of people and personas."""
     rng = np.random.default_rng(3)
-    population = deciding.people(rng, 30, LOCATIONS)
+    population = deciding.people(rng, 15, LOCATIONS)
     if most is not None:
-        population = replace(population, weights=rng.uniform(0.2, most, 30).round(1))
+        population = replace(population, weights=rng.uniform(0.2, most, 15).round(1))
     horizon = chosen.horizon_settings(0)
     whole = Accounts.of(chosen, horizon, population, population.people)
     nobody = ContinuousAccountant(Population.pack((), population.location_names), horizon)
@@ -159,7 +159,7 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process(
         for k, part in enumerate(parts)
     ]
     published = 0
-    for t in range(6):
+    for t in range(5):
         names = tuple(sensor.name[1:] for sensor in deciding.random_sensors(rng, LOCATIONS, most=4))
         survey = CrowdSurvey(announced(t, names), 3, SOURCE)
         assert survey.proposal is not None
