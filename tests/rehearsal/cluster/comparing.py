@@ -26,8 +26,9 @@ def compare(
 ) -> Comparison:
     """Releases of both epochs of the key, risks but those of the person who was erased, later on.
 
-    Steps before ``upgraded`` may have a summary of either version: they are accounted again where a snapshot
-    is refused.
+    Steps before ``upgraded`` may have a summary, and records of people, of either version: they are accounted
+    again where a snapshot is refused, and a version may have tighter ceilings than the one before. So records
+    of people are compared from there on.
     """
     deployment, steps = stage.site.deployment, stage.load.sent
     lines = [line for step in stage.load.sent_steps for line in step]
@@ -41,8 +42,9 @@ def compare(
     _require("every release is that of the embedded engine", released == expected, True)
     _require("the public saw each once", [each.line for each in stage.public.seen] == expected, True)
     written = deployment.person_risks()
-    missing = sorted(set(risks) - set(written))
-    _require("no other risks than the embedded engine's", set(written) <= set(risks), True)
+    others = [line for line in set(written) - set(risks) if _of(line)[0] >= upgraded]
+    _require("no other risks than the embedded engine's since the upgrade", others, [])
+    missing = sorted(line for line in set(risks) - set(written) if _of(line)[0] >= upgraded)
     _check_missing(missing, erased)
     summaries = deployment.summaries()
     _require("one summary a step and partition", len(summaries), steps * deployment.topics.partitions)
@@ -55,14 +57,16 @@ def compare(
 def _check_missing(missing: list[bytes], erased: Erased | None) -> None:
     """Risks that only the embedded engine writes: those of the person who was erased, since then."""
     people = set() if erased is None else {erased.pseudonym}
-    _require("risks that are missing are of whoever was erased", {_whose(line) for line in missing}, people)
+    _require("risks that are missing are of whoever was erased", {_of(line)[1] for line in missing}, people)
     if erased is not None:
-        earliest = min(json.loads(line)["step"] for line in missing)
+        earliest = min(_of(line)[0] for line in missing)
         _require("and of steps since then", earliest >= erased.step, True)
 
 
-def _whose(line: bytes) -> str:
-    return str(json.loads(line)["person"])
+def _of(line: bytes) -> tuple[int, str]:
+    """Step and person of a record."""
+    record = json.loads(line)
+    return int(record["step"]), str(record["person"])
 
 
 def _require(what: str, got: object, wanted: object) -> None:
