@@ -109,18 +109,20 @@ class Payer:
     ) -> NDArray[np.int64]:
         """Positions of those with most ``gain`` whom their shares could pay for at the ``least`` cost.
 
-        Ties with the last one are included. For example, a share has 80 000 operations left and a person
-        costs at least 35 000: only the two with most gain are within reach, and only their costs matter.
+        ``people`` (n,) come share by share. Ties with the last one are included. For example, a share has
+        80 000 operations left and a person costs at least 35 000: only the two with most gain are within
+        reach, and only their costs matter.
         """
         if self._left is None:
             return np.arange(people.size)
-        share, reached = self.shares.share[people], []
+        begin = np.searchsorted(self.shares.share[people], np.arange(self._left.size + 1)).tolist()
+        is_reached = np.ones(people.size, dtype=np.bool_)
         for each, most in enumerate((np.maximum(self._left, 0) // least).tolist()):
-            own = np.flatnonzero(share == each)
+            own = gain[begin[each] : begin[each + 1]]
             if most < own.size:
-                own = own[gain[own] >= np.partition(gain[own], -most)[-most]] if most else own[:0]
-            reached.append(own)
-        return np.sort(np.concatenate(reached))
+                least_gain = np.partition(own, -most)[-most] if most else np.inf
+                is_reached[begin[each] : begin[each + 1]] = own >= least_gain
+        return np.flatnonzero(is_reached)
 
     def pay_where_most_is_gained(
         self, people: NDArray[np.int64], cost: NDArray[np.int64], gain: NDArray[np.float64]
