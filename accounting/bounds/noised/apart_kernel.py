@@ -54,6 +54,7 @@ _FIRST_TILT, _TILTS = 1.25, 4  # for each unit of D^2, and how many are tried
 _GAMMAS = 8  # for each tilt
 _FARTHEST = 30.0  # a normal value is never farther from its mean
 _ROUNDING = 1e-12
+_MOST_LOG = 300.0  # of weights: with larger ones products would overflow, or what they are of vanish
 
 
 @bare_jit
@@ -177,7 +178,9 @@ def _lower(
     apart, total = np.empty(line.score.size), 0.0
     for n in range(apart.size):
         d, threshold = line.distance[n], log_gamma + tilt * line.score[n]
-        beyond = math.exp(threshold) * _normal(-d / 2.0 - threshold / d)
+        beyond = 0.0  # is taken off, so nought is safe
+        if threshold <= _MOST_LOG:
+            beyond = math.exp(threshold) * _normal(-d / 2.0 - threshold / d)
         apart[n] = min(1.0, max(0.0, _normal(d / 2.0 - threshold / d) - beyond) + _ROUNDING)
     for r in range(least.size):
         found = math.exp(log_gamma) * least[r]
@@ -219,7 +222,8 @@ def told_apart(
         channels, lacking = _weighed(time, cover, shift, scores.lift, tilt * unit)
         finer = FrontierEffort(vectors, effort.tolerance * math.exp(-lacking), effort.expansions, -1)
         least = frontier_by_score(person, channels, marginal, mistakes, outside, finer, one)[:, 0]
-        least *= math.exp(lacking)
+        least *= math.exp(lacking) if lacking <= _MOST_LOG else np.inf
+        least[np.isnan(least)] = np.inf
         gamma_step, best_here = 1.0, np.inf
         for _ in range(_GAMMAS):
             found = _lower(line, tilt, log_gamma, least, lowest)

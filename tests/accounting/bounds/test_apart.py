@@ -5,7 +5,7 @@ Against enumeration the bound is held in ``tests/accounting/continuous/test_soun
 
 from __future__ import annotations
 
-from math import erf, exp, sqrt
+from math import erf, exp, log, sqrt
 
 import numpy as np
 import pytest
@@ -76,6 +76,20 @@ def test_one_step_is_between_the_best_guess_and_what_gamma_one_gives(shift: floa
     found = told_apart(person, counted, marginal, nought, counted, np.array([shift]), outside, 0, 4)
     best = normal(shift / 2.0)
     assert best - 1e-9 <= found <= min(1.0, 0.5 + 2.0 * normal(shift / 4.0) - 1.0) + 1e-9
+
+
+@pytest.mark.parametrize(("steps", "shift"), [(60, 4.0), (250, 8.0), (250, 20.0)])
+def test_weights_beyond_what_numbers_hold_lower_nothing(steps: int, shift: float) -> None:
+    """Independent places, each counted: the best guess of a step is right with a known chance."""
+    start = np.array([0.9, 0.1])
+    person = LocalChain(chain_of(np.tile(start, (1, 2, 1)), start), start, 0)
+    hits, marginal = np.ones((steps, 2), np.bool_), np.tile(start, (steps, 1))
+    time, cover = np.repeat(np.arange(steps), 2), np.tile(np.eye(2, dtype=np.bool_), (steps, 1))
+    outside = Outside(start[np.newaxis], np.zeros(2), np.ones((1, 2)))
+    found = told_apart(person, hits, marginal, time, cover, np.full(2 * steps, shift), outside, 0, 4)
+    distance, odds = sqrt(2.0) * shift, log(9.0)
+    right = 0.9 * normal(distance / 2.0 + odds / distance) + 0.1 * normal(distance / 2.0 - odds / distance)
+    assert right**steps - 1e-9 <= found <= 1.0
 
 
 def test_many_weak_counts_add_less_than_half_of_what_exact_ones_do() -> None:
