@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.wire import Activation, Reading
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city, wait_until
+from tests.stream_app.kafka.test_deployment_record import REFUTED
 
 CHANGE, STEPS = 8, 16
 
@@ -102,6 +104,50 @@ def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_th
             file.write_text(text)
             source.write_bytes(b"".join(line + b"\n" for part in parts[:until] for line in part))
             options = RunOptions(output, source, accept_changes=until > 1, reason="new counters")
+            run(deployment.settings, options, population)
+        assert deployment.releases() == (output / "releases.jsonl").read_bytes().splitlines()
+        risks = (output / "risks.jsonl").read_bytes().splitlines()
+        assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
+
+
+@pytest.mark.slow
+def test_a_check_of_the_priors_and_a_crowd_come_while_a_deployment_runs_and_the_logs_are_those_of_embedded(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """A check needs no word, a crowd a reason. Account workers end at either, and are started again."""
+    population, sensors, _ = small_city(40)
+    names, steps = [name for name, _ in sensors[:3]], (0, 6, 11, 16)
+    parts = [messages(first, until, names) for first, until in pairwise(steps)]
+    found = REFUTED.model_copy(update={"priors": population.fingerprint})
+    because = ("--accept-changes", "--reason", "a crowd hides people")
+    with OnKafka(tmp_path / "found", kafka.address, population, sensors[:3]) as deployment:
+        (deployment.folder / "check.json").write_text(found.model_dump_json())
+        plain = deployment.config.read_text()
+        configs = [plain, 'priors_check = "check.json"\n' + plain]
+        configs.append('crowd.on = true\nadversary = "crowd"\n' + configs[1])
+        deployment.load_people()
+        account = deployment.start("account")
+        for number, (config, part) in enumerate(zip(configs, parts, strict=True)):
+            deployment.config.write_text(config)
+            if number == 2:
+                refused = deployment.start("release")
+                assert refused.ended() == 1
+                assert "crowd.known was not set, is 0" in refused.text
+            deciding = deployment.start("release", *(because if number == 2 else ()))
+            deployment.produce(part)
+            if number:
+                assert account.ended() == 1
+                assert "that its record has by now" in account.text
+                account = deployment.start("account")
+            deployment.wait_for_steps(steps[number + 1])
+            assert deciding.stop() == 0, deciding.text
+        assert account.stop() == 0, account.text
+        output, source = deployment.folder / "embedded", deployment.folder / "embedded.jsonl"
+        for number, config in enumerate(configs):
+            deployment.config.write_text(config)
+            deployment.log_in_anew()
+            source.write_bytes(b"".join(line + b"\n" for part in parts[: number + 1] for line in part))
+            options = RunOptions(output, source, accept_changes=number == 2, reason="a crowd hides people")
             run(deployment.settings, options, population)
         assert deployment.releases() == (output / "releases.jsonl").read_bytes().splitlines()
         risks = (output / "risks.jsonl").read_bytes().splitlines()

@@ -42,6 +42,7 @@ from stream_app.setup.declared import bounded_days, require_most_counts, require
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
 from stream_app.setup.holidays import HOLIDAYS, check_holidays
+from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.facts import (
@@ -54,7 +55,8 @@ from stream_app.setup.run_folder.facts import (
     keeps_windows,
 )
 from stream_app.setup.run_folder.key_record import check_between_windows
-from stream_app.setup.run_folder.manifest import DECIDED, EXCLUSIONS, FIXED, SHARPENED
+from stream_app.setup.run_folder.manifest import CHECK, DECIDED, EXCLUSIONS, FIXED, SHARPENED, weakened
+from stream_app.setup.run_folder.people_record import refuse_told
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     Author,
@@ -479,14 +481,18 @@ def _fingerprint(value: object) -> str:
 
 
 # Sensors and places may be added, and sensors removed, while a deployment runs (`facts.py` says which changes
-# are possible), and what is looked at more closely, the holidays to come and the list of windows may change.
+# are possible), and what is looked at more closely, a check of the priors, the crowd, the holidays to come
+# and the list of windows may change.
 # The worker that decides writes it to the record before it decides the first step with it. All other
 # processes take sensors and places from there, and end with a sentence where their own settings are others: a
 # decision carries the digest of what it was made with, so one with a digest that is not known makes its
 # reader read the record again, and none is accounted with anything else.
 
 GROWN = frozenset({"locations", "sensors"})
-LOOKED_AT = SHARPENED | {HOLIDAYS}
+_ASKED = SHARPENED | {f"{CHECK}.kappa_min", f"{CHECK}.priors", "adversary"}
+_ASKED |= {f"{_CROWD}{name}" for name in CrowdSettings.model_fields if name != "on"}
+"""With what everything is accounted again: sharpening, a radius around the priors, the crowd's adversary."""
+LOOKED_AT = _ASKED | {HOLIDAYS}
 RECORDED = LOOKED_AT | {WINDOWS}
 
 
@@ -645,8 +651,15 @@ class Deployment:
 
     @property
     def looks_otherwise(self) -> bool:
-        """Whether thresholds, sharpening or holidays are not those of the record."""
+        """Whether what everything is accounted again with, or the holidays, are not those of the record."""
         return any(self.basis.get(key) != self.facts.basis.get(key) for key in LOOKED_AT)
+
+    def refuse_crowd_of_told(self) -> None:
+        """:class:`SettingsError` for a crowd where people were told: none of them could be accounted."""
+        if self.settings.has_crowd and any(
+            each.about["people"]["rule"] == NewPriors.TOLD for each in self.record.people()
+        ):
+            refuse_told(self.settings, self.registry)
 
     def join(self, *, is_deciding: bool = False) -> bool:
         """Take what the deployment was begun with, and has grown to; whether it has begun.
@@ -856,14 +869,17 @@ def _with_recorded(settings: Settings, facts: Mapping[str, Any]) -> Settings:
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
     """Refuse to continue a log with other settings than it was begun with, as far as they were stored."""
-    replaceable = (DECIDED | SHARPENED if accept_changes else frozenset[str]()) | {EXCLUSIONS, HOLIDAYS}
-    keys = stored.keys() | (wanted.keys() & SHARPENED if stored else set())  # a default is left out
+    acceptable = DECIDED | _ASKED
+    replaceable = (acceptable if accept_changes else frozenset[str]()) | {EXCLUSIONS, HOLIDAYS}
+    keys = stored.keys() | (wanted.keys() & _ASKED if stored else set())  # a default is left out
     changed = [key for key in sorted(keys - replaceable) if stored.get(key) != wanted.get(key)]
+    if not any(key.startswith(CHECK) for key in weakened(stored, wanted)):  # ceilings only rise
+        changed = [key for key in changed if not key.startswith(CHECK)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with the settings it was started with",
             differences(changed, stored, wanted),
-            keeping(changed, DECIDED | SHARPENED, FIXED),
+            keeping(changed, acceptable, FIXED),
         )
 
 

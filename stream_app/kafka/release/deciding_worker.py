@@ -29,6 +29,7 @@ from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import LARGE_BYTES
 from stream_app.kafka.deployment.deployment import (
     INPUTS,
+    LOOKED_AT,
     RECORD_HEAD,
     Deployment,
     administration,
@@ -361,9 +362,10 @@ class DecidingWorker(Job):
         )
         known = deployment.facts.network
         before, now = ({} if each is None else {NETWORK: each.save()} for each in (known, network))
+        said = stored.keys() | (LOOKED_AT if stored else set())  # a default is left out
         check_reason(
             {**stored, **before},
-            {**{key: basis.get(key) for key in stored}, **(now if before else {})},
+            {**{key: basis.get(key) for key in said}, **(now if before else {})},
             self._author,
         )
         spent = await self._check_continues(progress)
@@ -372,6 +374,7 @@ class DecidingWorker(Job):
         )
         if has_begun:
             if deployment.looks_otherwise:
+                await asyncio.to_thread(deployment.refuse_crowd_of_told)
                 await self._require_accounted(progress.next_step)
             await asyncio.to_thread(deployment.join, is_deciding=True)
         else:
@@ -400,8 +403,8 @@ class DecidingWorker(Job):
         accounted = await accounted_steps(self._deployment.connection, self._deployment.topics)
         if accounted < step:
             raise RunChangedError(
-                "all steps that were decided must be accounted before thresholds, sharpening or holidays "
-                "change",
+                "all steps that were decided must be accounted before thresholds, sharpening, a check of the "
+                "priors, the crowd or holidays change",
                 f"not yet steps {accounted} to {step - 1}",
                 "let account workers run until they have caught up (lag on their page), then start it again",
             )

@@ -470,7 +470,7 @@ def _short(value: object) -> str:
         value = f"window of {value.steps} steps"
     if isinstance(value, Mapping) and "kappa_min" in value:  # of a check of the priors what ceilings go by
         value = {name: value.get(name) for name in ("verdict", "kappa_min")}
-    return _cut(json.dumps(value))
+    return "not set" if value is None else _cut(json.dumps(value))
 
 
 def _cut(text: str) -> str:

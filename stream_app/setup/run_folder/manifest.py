@@ -30,11 +30,11 @@ FORMAT = 1
 _EARLIER_KEYS = "earlier_noise_keys"
 _TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
-_CHECK = "priors_check"
+CHECK = "priors_check"
 PEOPLE = frozenset({"priors", "people", "people_kept", "assumed_habits"})
 """What is recorded of the people: :mod:`stream_app.setup.run_folder.people_record` compares them in words."""
 
-DECIDED = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
+DECIDED = frozenset({"release", "schedule", "drawn", "crowd", "adversary", CHECK, _KEY})
 """What decisions follow from, besides accounts: it may change from one step on, with --accept-changes.
 
 A check of the priors may be added, or get stricter, without that: ceilings only rise.
@@ -231,7 +231,7 @@ class Manifest:
             and key not in replaceable | REPORTED | {EXCLUSIONS, HOLIDAYS, _EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
             and not (key == WINDOWS and NETWORK in stored and keeps_windows(stored, self._wanted))
-            and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
+            and not (key == CHECK and _is_checked_no_less(stored, self._wanted))
         )
 
     def _acceptable(self) -> frozenset[str]:
@@ -282,14 +282,17 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         "sensors": lambda was, now: True,  # the network says what of them changed
         **dict.fromkeys(PEOPLE, lambda was, now: True),  # who asks for the reason is people_record
         **dict.fromkeys(SHARPENED, lambda was, now: True),  # every ceiling is one, however it is computed
-        _CHECK: lambda was, now: _is_checked_no_less({_CHECK: was}, {_CHECK: now}),
+        CHECK: lambda was, now: _is_checked_no_less({CHECK: was}, {CHECK: now}),
+        f"{CHECK}.kappa_min": lambda was, now: (now or 0.0) >= (was or 0.0),  # as deployments on Kafka say it
+        f"{CHECK}.priors": lambda was, now: True,
         EXCLUSIONS: excludes_no_less,
     }
     acceptable = ACCEPTABLE | REPORTED | {EXCLUSIONS}
     return [
         key
         for key in changed
-        if key in acceptable and not (key in kept and kept[key](before.get(key), after.get(key)))
+        if key.partition(".")[0] in acceptable
+        and not (key in kept and kept[key](before.get(key), after.get(key)))
     ]
 
 

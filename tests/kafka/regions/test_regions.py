@@ -129,7 +129,7 @@ def test_a_region_moves_to_a_worker_that_joins_and_nothing_comes_twice(kafka: Br
         assert second.is_running
 
 
-def test_regions_get_a_sensor_and_other_thresholds_and_holidays_and_the_logs_are_those_of_a_run(
+def test_regions_get_a_sensor_other_thresholds_holidays_and_a_crowd_and_the_logs_are_those_of_a_run(
     kafka: Broker, tmp_path: Path
 ) -> None:
     """The coordinator first; an account worker with the settings as they were ends with a sentence."""
@@ -157,7 +157,7 @@ def test_regions_get_a_sensor_and_other_thresholds_and_holidays_and_the_logs_are
         assert first.stop() == 0, first.text
         rows = [{"name": name, "locations": list(where), "region": regions[name]} for name, where in kept[1]]
         (deployment.folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
-        looked_at = 'thresholds = [0.3, 0.6]\nholidays = ["2026-06-04"]\n'
+        looked_at = 'thresholds = [0.3, 0.6]\nholidays = ["2026-06-04"]\ncrowd.on = true\n'
         deployment.config.write_text(looked_at + deployment.config.read_text())
         deployment.log_in_anew()  # with the settings as they are now
         refused = deployment.start("coordinator")

@@ -24,6 +24,7 @@ from stream_app.setup.combinations import Runner
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.manifest import check_reason
+from stream_app.setup.run_folder.people_record import PeopleChange
 from stream_app.setup.run_folder.record import Author, RecordDamagedError, check_head
 from stream_app.setup.settings import Settings
 from stream_app.wire.messages import decision_of
@@ -369,11 +370,15 @@ LOOKED_AT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sharpening": ({"sharpen_operations": 10**6}, {"sharpen_operations": 10**7, "sharpen_above": 0.4}),
     "sharpening, by default before": ({}, {"sharpen_operations": 10**6}),
     "holidays": (CLOCK, {**CLOCK, "holidays": ("2026-06-04",)}),
+    "a check of the priors": ({}, {"priors_check": REFUTED}),
+    "a crowd": ({}, {"crowd": {"on": True}}),
+    "another crowd": ({"crowd": {"on": True}}, {"adversary": "crowd", "crowd": {"on": True, "known": 1}}),
 }
+NEEDS_REASON = {"a crowd": "adversary, crowd.alone", "another crowd": "adversary, crowd.known"}
 
 
 @pytest.mark.parametrize("what", LOOKED_AT)
-def test_thresholds_sharpening_and_later_holidays_change_from_a_step_on(
+def test_sharpening_holidays_a_check_and_the_crowd_change_from_a_step_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Whoever decides writes them to the record; all others end with a sentence until they have them."""
@@ -384,16 +389,18 @@ def test_thresholds_sharpening_and_later_holidays_change_from_a_step_on(
     held_from(0, before)
     account, stored = deployment(tmp_path, **was), before.release_basis("key", None)
     assert account.join()
-    after, is_day = deployment(tmp_path, **now), what == "holidays"
+    after, is_day, is_check = deployment(tmp_path, **now), what == "holidays", "check" in what
     assert after.read_record() is not None
     basis = after.release_basis("key", None)
     with pytest.raises(RunChangedError, match=r"that its record has by now.* (was|were) "):
         after.join()
     changed = r"holidays must stay.*2026-06-04 was none" if is_day else "must be continued with the settings"
-    with pytest.raises(RunChangedError, match=changed):
+    with nullcontext() if is_check else pytest.raises(RunChangedError, match=changed):
         after.check_continued(stored, basis, 80 if is_day else 9, 9, accept_changes=False)
+    with pytest.raises(RunChangedError, match=NEEDS_REASON[what]) if what in NEEDS_REASON else nullcontext():
+        check_reason(stored, basis, Author("ada"))
     assert after.looks_otherwise
-    after.check_continued(stored, basis, 9, 9, accept_changes=not is_day)
+    after.check_continued(stored, basis, 9, 9, accept_changes=not is_day and not is_check)
     assert after.join(is_deciding=True)
     held_from(9, after)
     assert not after.looks_otherwise
@@ -409,9 +416,27 @@ def test_thresholds_sharpening_and_later_holidays_change_from_a_step_on(
     assert old.read_record() is not None
     with pytest.raises(RunChangedError):
         old.check_continued(stored, stored, 9, 100, accept_changes=False)
+    if is_check:  # ceilings would fall
+        with pytest.raises(RunChangedError, match=r"must have a reason \(priors_check.kappa_min\)"):
+            check_reason(basis, stored, Author("ada"))
     (_, said) = changes_in(after.record.entries())
     assert said
     assert all(each.kind == "setting" for each in said)
+
+
+def test_a_crowd_is_refused_where_habits_of_people_changed_at_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Account workers could account none of them in a crowd, and would leave them out."""
+    _Topic(monkeypatch)
+    known = deployment(tmp_path)
+    for rule in (None, "redone", "told"):
+        deployment(tmp_path, crowd={"on": True}).refuse_crowd_of_told()
+        about = {"people": PeopleChange(renewed=3, rule=rule)._asdict(), "priors_file": None}
+        known.record.note_people(4, Author("ada", "moved"), about)
+    known.refuse_crowd_of_told()
+    with pytest.raises(SettingsError, match=r"--new-priors told.*must be accounted without.*got a crowd"):
+        deployment(tmp_path, crowd={"on": True}).refuse_crowd_of_told()
 
 
 def test_further_places_end_a_worker_that_does_not_know_them_with_a_sentence(

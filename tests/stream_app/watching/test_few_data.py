@@ -172,7 +172,7 @@ def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp
     out, given = tmp_path / "out", few(tmp_path)
     half = [each for each in messages_of_a_day(8, 1) if each.step < 4]
     run(checked(None), RunOptions(out, keep_open=True), population(), chunks=[lines_of(half)])
-    with pytest.raises(RunChangedError, match="drawn was null, is"):
+    with pytest.raises(RunChangedError, match="drawn was not set, is"):
         day(out, given)
     day(out, given, accept_changes=True, reason="few data")
     log = read_run(out)
