@@ -203,8 +203,10 @@ def restore_accounts(
 ) -> Spent:
     """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
 
-    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. :class:`OutputError` where
-    what the commit has spent is not that of the logged steps.
+    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. At a step from which on
+    there are other people or priors nobody is counted on in a crowd: under another prior other steps were
+    free (:meth:`.Accounts.reveal_next`). :class:`OutputError` where what the commit has spent is not
+    that of the logged steps.
     """
     commit, settings = journal.last_commit, people.accountant.settings
     recent = max(0, commit.next_step - settings.horizon)
@@ -222,14 +224,19 @@ def restore_accounts(
     spent = carried or Spent(PrivacyAccount(groups, days), commit.decided)
     spent.account.open(groups, days)
     first = 0 if carried is None else min(recent, people.first_to_restore)
+    changed = {entry.step for entry in journal.record if entry.about.get("people")}
     for decided in map(read, journal.accounted(first)):
         schedule = decided.schedule
         policy.note(schedule)
+        if schedule.step == people.next_step and schedule.step in changed:
+            people.accounts.reveal_next(frozenset(people.accountant.people))
         people.restore([decided])
         if carried is None:
             spent.charge(schedule)
         if schedule.step >= recent:
             observer.restored(decided.accounted)
+    if people.next_step in changed:
+        people.accounts.reveal_next(frozenset(people.accountant.people))
     observer.carried(spent.account)
     return spent
 
@@ -343,7 +350,6 @@ def run(
         Joining(options.effective_from, options.new_priors, options.accept_changes, author.reason),
         settings.horizon_settings(plan.first_slot),
         known,
-        has_crowd=settings.has_crowd,
     )
     population = people.population
     if population.told is not None:

@@ -79,6 +79,9 @@ class PartitionLoader:
         await self.enter(accounts, people.changes)
         async for steps in self.logged(accounts.first_to_restore, max(first, step)):
             await self._thread.do(partial(accounts.restore, steps, self._on_progress))
+        if not records and await asyncio.to_thread(self._deployment.has_renewed_in_crowd):
+            # who was there when they were renewed knows whom the last step counted on; this one does not
+            accounts.accounts.reveal_next(frozenset(accounts.pseudonyms))
         logger.info(
             "partition %d: %d people, next step %d; from a snapshot %d steps of %d people, %d have changed",
             *(partition, len(accounts.pseudonyms), accounts.next_step, first, known, changed),

@@ -654,11 +654,16 @@ class Deployment:
         """Whether what everything is accounted again with, or the holidays, are not those of the record."""
         return any(self.basis.get(key) != self.facts.basis.get(key) for key in LOOKED_AT)
 
+    def has_renewed_in_crowd(self, rule: NewPriors | None = None) -> bool:
+        """Whether people got new priors, by this rule or any, where ceilings in a crowd are computed."""
+        return self.settings.has_crowd and any(
+            each.about["people"]["renewed"] and rule in {None, each.about["people"]["rule"]}
+            for each in self.record.people()
+        )
+
     def refuse_crowd_of_told(self) -> None:
         """:class:`SettingsError` for a crowd where people were told: none of them could be accounted."""
-        if self.settings.has_crowd and any(
-            each.about["people"]["rule"] == NewPriors.TOLD for each in self.record.people()
-        ):
+        if self.has_renewed_in_crowd(NewPriors.TOLD):
             refuse_told(self.settings, self.registry)
 
     def join(self, *, is_deciding: bool = False) -> bool:

@@ -140,8 +140,6 @@ def people_from_now(
     joining: Joining,
     clock: HorizonSettings,
     known_network: Network | None = None,
-    *,
-    has_crowd: bool = False,
 ) -> PeopleOfRun:
     """The people of a run that starts, or goes on, with a ``given`` file; changes nothing in the folder.
 
@@ -189,7 +187,7 @@ def people_from_now(
     gone = np.setdiff1d(np.arange(len(before)), stays)
     removed = int(before.people_each[gone].sum())
     change = change_of(given, was, since, is_renewed, removed, joining.new_priors)
-    _check(folder, published, last, before, at_places, change, joining, has_crowd=has_crowd)
+    _check(folder, published, last, before, at_places, change, joining)
     since[was_told & is_renewed] = 0  # told once, and now under one prior: the whole log
     for each in np.flatnonzero(is_renewed):
         starts.pop(int(each), None)
@@ -504,8 +502,6 @@ def _check(
     given: Population,
     change: PeopleChange,
     joining: Joining,
-    *,
-    has_crowd: bool,
 ) -> None:
     """Refuse a change that is not accepted, not explained, or that cannot be accounted."""
     must = f"{folder} must go on with the people and priors it accounts"
@@ -522,13 +518,6 @@ def _check(
             f"{folder} must have people from its first step to its last, or none",
             change.in_words(),
             "give a file with at least one of them, or none at all, as before",
-        )
-    if has_crowd:
-        raise RunChangedError(
-            "people and priors must stay as they are where ceilings in a crowd are computed: what others hid "
-            "among in past steps is in the log as sums",
-            change.in_words(),
-            "give the file it had",
         )
     names = before.location_names
     if given.location_names[: len(names)] != names:

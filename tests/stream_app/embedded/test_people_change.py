@@ -277,10 +277,30 @@ def test_a_folder_without_the_earlier_priors_is_continued_and_then_changed(tmp_p
     assert risks(tmp_path)[STEPS - 1] == accounted(tmp_path, people(0, 1, 2), STEPS)
 
 
-def test_in_a_crowd_people_stay_as_they_are(tmp_path: Path) -> None:
-    begun(tmp_path, people(0, 1, 2), adversary="crowd")
-    with pytest.raises(RunChangedError, match="in a crowd"):
-        run_with(tmp_path, people(0, 1), day(CHANGE, STEPS), ACCEPTED, adversary="crowd")
+@pytest.mark.parametrize("kept_seconds", [0, 1e-9])
+def test_in_a_crowd_others_hide_nobody_at_the_step_at_which_people_change(
+    tmp_path: Path, kept_seconds: float
+) -> None:
+    """They may have been free in the last one under the prior that they had; from the next step on they hide
+    again. A run that is stopped there, with and without a snapshot, writes the same.
+    """
+    crowd = {"adversary": "crowd", "release": {"mechanism": "raw"}, "snapshot_seconds": kept_seconds}
+    before, after = people(*range(10)), people(*range(1, 12), renewed=[3, 4])
+    accepted = {**ACCEPTED, "new_priors": NewPriors.REDONE}
+    for name, cuts in (("whole", (CHANGE, STEPS)), ("cut", (CHANGE, CHANGE + 1, CHANGE + 3, STEPS))):
+        run_with(tmp_path / name, before, day(0, CHANGE), **crowd)
+        for first, until in pairwise(cuts):
+            options = accepted if first == CHANGE else None
+            run_with(tmp_path / name, after, day(first, until), options, **crowd)
+    assert outputs_of(tmp_path / "whole") == outputs_of(tmp_path / "cut")
+    hidden = [
+        [sum(map(abs, each["crowd"])) if each.get("crowd") else 0 for each in line["decisions"]]  # type: ignore[attr-defined]
+        for line in json_lines(tmp_path / "whole" / "decisions.jsonl")
+    ]
+    assert sum(map(sum, hidden[:CHANGE])) > 0
+    assert len(hidden[CHANGE]) > 0
+    assert sum(hidden[CHANGE]) == 0
+    assert sum(map(sum, hidden[CHANGE + 1 :])) > 0
 
 
 def test_locations_keep_their_places(tmp_path: Path) -> None:

@@ -431,8 +431,14 @@ def test_a_crowd_is_refused_where_habits_of_people_changed_at_a_step(
     _Topic(monkeypatch)
     known = deployment(tmp_path)
     for rule in (None, "redone", "told"):
-        deployment(tmp_path, crowd={"on": True}).refuse_crowd_of_told()
-        about = {"people": PeopleChange(renewed=3, rule=rule)._asdict(), "priors_file": None}
+        in_crowd = deployment(tmp_path, crowd={"on": True})
+        in_crowd.refuse_crowd_of_told()
+        assert in_crowd.has_renewed_in_crowd() == (rule == "told")
+        assert not known.has_renewed_in_crowd()
+        about = {
+            "people": PeopleChange(added=3, renewed=0 if rule is None else 2, rule=rule)._asdict(),
+            "priors_file": None,
+        }
         known.record.note_people(4, Author("ada", "moved"), about)
     known.refuse_crowd_of_told()
     with pytest.raises(SettingsError, match=r"--new-priors told.*must be accounted without.*got a crowd"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -25,6 +26,7 @@ from stream_app.kafka.deployment.records import person_records
 from stream_app.kafka.worker_metrics import AccountCounters, AccountMetrics
 from stream_app.kafka.worker_process import Pulse, stop_if_cancelled
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.release_settings import CrowdSettings
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Limit, Option, Proposal, SensorOptions, Source
@@ -119,6 +121,35 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
     asyncio.run(work())
     assert [step for partition, step in written if partition == 0] == list(range(7))
     assert [step for partition, step in written if partition == 1] == list(range(3, 7))
+
+
+def test_without_a_snapshot_nobody_hides_others_once_priors_were_renewed_in_a_crowd(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the first step that is asked about: under the earlier prior others may have been free before it."""
+    hidden = {}
+    settings = deployment.settings.model_copy(update={"crowd": CrowdSettings(on=True)})
+    in_crowd, log = replace(deployment, settings=settings), steps_of(deployment, 9)
+    everybody = parsed(person_records(population(12), [f"{k:032x}" for k in range(12)], 0, "d"))
+
+    class People(MagicMock):
+        async def load(self, *arguments: object) -> SimpleNamespace:
+            return SimpleNamespace(unchanged=set(), changes=dict(everybody))
+
+    async def work(is_renewed: bool) -> None:
+        monkeypatch.setattr(Deployment, "has_renewed_in_crowd", lambda _: is_renewed)
+        loader = worker_of(in_crowd, log)._loader
+        loader.persons = People()
+        accounts = (await loader.load(0, 7)).accounts
+        for step in log[7:]:
+            (crowd,) = accounts.ask(step) or ()
+            hidden[is_renewed, step.step] = any(crowd.units)
+            accounts.apply(step, (crowd,))
+
+    for is_renewed in (False, True):
+        asyncio.run(work(is_renewed))
+    assert hidden[False, 7] and not hidden[True, 7]
+    assert hidden[True, 8]
 
 
 @pytest.mark.parametrize("missing", [None, 300, 449])
