@@ -38,11 +38,13 @@ from stream_app.analysis.verdict import (
 from stream_app.analysis.what_if import WhatIf
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.given_priors import as_set, location_names
+from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import parsed_line, parsed_lines, whole_lines
 from stream_app.setup.run_folder.people_record import digest_in, load_kept
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import RECORD, Author, last_facts, read_entries
 from stream_app.setup.run_folder.run_settings import (
+    check_belongs,
     people_of_run,
     registries_of,
     sensors_of_run,
@@ -63,6 +65,7 @@ from stream_app.wire import (
     Rejected,
     RiskSummary,
     StepDecision,
+    WorstMoment,
     load_activations,
     parse,
     schedule_of,
@@ -73,7 +76,8 @@ _PRIORS = ("priors.parquet", "priors.json")
 _ARCHIVE = "messages.jsonl"
 LATEST_RECORD = (
     "single people and their distribution are shown by each person's latest record, which is kept when they "
-    "reach another level; means and people at each level are those of the step"
+    "reach another level, so that at least so much was added for them at most, and just so much for the most "
+    "exposed; means and people at each level are those of the step"
 )
 MOST_RISK_BYTES = 500_000_000
 """A file of risks beyond which single people are not read: the page then shows totals only, and says so."""
@@ -155,15 +159,22 @@ def _of_run(folder: Path, settings: Settings, population: Population, config: Pa
 
 
 def _people(folder: Path, settings: Settings, priors: Path | None) -> tuple[Population, str | None]:
-    """The run's people by pseudonym, from its own copy of the priors, or from a file."""
+    """The run's people by pseudonym, from its own copy of the priors, or from a file where it has none.
+
+    :class:`RunChangedError` for a file of others.
+    """
+    given = None if priors is None else as_set(settings, load_population(priors))
+    if given is not None:
+        check_belongs(folder, given, sensors_of_run(folder, settings, given.location_names))
     try:
-        if priors is not None:
-            return as_set(settings, load_population(priors)), None
         facts = last_facts(read_entries(folder / RECORD)) or {}
         if not facts.get("people"):
             return people_of_run(folder, settings, None), None
         return as_set(settings, load_kept(folder, digest_in(facts))), None
     except TallyguardError as error:
+        if given is not None:
+            hidden = load_pseudonym_key(settings, folder).pseudonyms(given.people)
+            return given.renamed(hidden), None
         return people_of_run(folder, settings, None), str(error)
 
 
@@ -267,8 +278,10 @@ class RecordedView(PeopleView):
         """Everybody's figures after the last step that was read."""
         return self._standing
 
-    def take(self, step: int, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Everybody's risks after one more step, as they were written."""
+    def take(
+        self, step: int, lines: Sequence[Mapping[str, Any]], most_exposed: Sequence[WorstMoment] = ()
+    ) -> None:
+        """Everybody's risks after one more step, as they were written, and who had most added so far."""
         now = self._standing
         figures = {name: getattr(now, name).copy() for name in ("risk", "baseline", "added")}
         for line in lines:
@@ -277,7 +290,13 @@ class RecordedView(PeopleView):
                 for name, values in figures.items():
                     values[person] = line[name]
         habits = figures["baseline"]
-        now.worst.note(step, habits + figures["added"], habits, self._since)
+        worst = now.worst
+        worst.note(step, habits + figures["added"], habits, self._since)
+        for moment in most_exposed:
+            person = self._position.get(moment.person)
+            if person is not None and moment.added > worst.added[person]:
+                worst.step[person], worst.baseline[person] = moment.step, moment.baseline
+                worst.risk[person] = moment.baseline + moment.added
         self._standing = replace(now, step=step, habits=habits, **figures)
 
 
@@ -334,7 +353,7 @@ class RunReader:
         for decision, release, (summary, lines) in islice(given, self._done, None):
             schedule = schedule_of(decision, registries.at(decision.step))
             if self._view is not None and summary is not None:
-                self._view.take(summary.step, lines)
+                self._view.take(summary.step, lines, summary.worst)
             published = release.published
             missing = tuple(
                 each.sensor.name
@@ -347,7 +366,7 @@ class RunReader:
                 published=published,
                 missing=missing,
                 people=0 if summary is None else summary.people,
-                summary=summary,
+                summary=None if summary is None else summary.model_copy(update={"worst": ()}),
                 latency_seconds=0.0,
                 lag_steps=0,
                 is_replayed=True,
@@ -367,7 +386,7 @@ class RunReader:
             if line.startswith(SUMMARY):
                 if summary is not None:
                     yield summary, lines
-                summary, lines = parsed_line(RiskSummary, path, line).model_copy(update={"worst": ()}), []
+                summary, lines = parsed_line(RiskSummary, path, line), []
             elif self._view is not None:
                 lines.append(json.loads(line))
         if summary is not None and summary.step < load_progress(self._folder).get("next_step", 0):

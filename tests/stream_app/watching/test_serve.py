@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from urllib.request import urlopen
 
 import pytest
@@ -18,7 +19,7 @@ from stream_app.analysis.report import read_run
 from stream_app.analysis.served import Plans, RunReader, answer_of_run, sources
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.embedded import RunOptions, run
-from stream_app.exceptions import OutputError, SettingsError
+from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.run_folder.record import read_entries
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
@@ -117,6 +118,38 @@ def test_a_folder_is_shown_as_its_engine_showed_it(deployment: Deployment) -> No
     explained = read_people.why(shown["people"][0]["person"])
     assert explained is not None
     assert explained["shares"] == live_people.why(shown["people"][0]["person"])["shares"]  # type: ignore[index]
+
+
+def most_added(people: PeopleBoard) -> dict[str, tuple[float, int]]:
+    """What was added at most for each person shown, and at which step."""
+    shown = people.exposed(0.0)["people"]
+    return {each["person"]: (round(each["most_added"], 9), each["most_added_step"]) for each in shown}
+
+
+def test_the_most_exposed_are_shown_with_what_was_added_for_them_at_most(deployment: Deployment) -> None:
+    """Also where it was between two of their own records: the run's summaries say it."""
+    live, read = most_added(deployment.live[1]), most_added(deployment.read[1])
+    assert live == read
+
+
+@pytest.mark.parametrize("has_copy", [True, False])
+def test_with_a_file_of_its_priors_a_run_shows_the_same_people(
+    deployment: Deployment, tmp_path: Path, has_copy: bool
+) -> None:
+    """Names in a file are no pseudonyms; a run of a version that kept no copy has just the file."""
+    folder = tmp_path / "out"
+    copytree(deployment.output, folder)
+    for copy in [] if has_copy else folder.glob("priors-*.parquet"):
+        copy.unlink()
+    config = deployment.folder / "tallyguard.toml"
+    (source,) = sources([folder], deployment.folder / "priors.json", config)
+    people = PeopleBoard(TOKEN)
+    RunReader(source, Observers([people])).start()
+    assert people.exposed(0.0) == deployment.read[1].exposed(0.0)
+    others = tmp_path / "others.json"
+    save_population(population(3), others)
+    with pytest.raises(RunChangedError, match="priors must be those of the run"):
+        list(sources([folder], others, config))
 
 
 def test_a_run_that_goes_on_is_followed(deployment: Deployment, tmp_path: Path) -> None:
