@@ -367,7 +367,7 @@ def read_json(path: Path) -> Population:
     assumed: str | None = None
     fitted: FittedWindows | None = None
     try:
-        with path.open(encoding="utf-8") as source:
+        with path.open(encoding="utf-8-sig") as source:
             stream = JsonStream(source)
             for key in stream.members():
                 if key == "locations":
@@ -452,7 +452,7 @@ class _Names:
     def _look_ahead(self) -> tuple[str, ...]:
         if not self._path.is_file():
             return ()
-        with self._path.open(encoding="utf-8") as source:
+        with self._path.open(encoding="utf-8-sig") as source:
             stream = JsonStream(source)
             for key in stream.members():
                 if key == "locations":

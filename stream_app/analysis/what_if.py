@@ -291,7 +291,7 @@ class WhatIf:
         record = Record(folder / PLANS, author)
         number = len(record.entries) + 1
         path = folder / f"plan-{number}.toml"
-        text = _settings_text(self._config.read_text(encoding="utf-8"), choice, author, number)
+        text = _settings_text(self._config.read_text(encoding="utf-8-sig"), choice, author, number)
         replace_file(path, text.encode())
         load_settings(path)  # refuses settings that no run would take
         facts = {

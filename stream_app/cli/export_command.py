@@ -82,7 +82,8 @@ def export(
     if json:
         cli.print_json({**vars(found), "output": str(output)})
         return
-    sums = f"{found.totals:,} totals; " if found.totals else ""
+    none_yet = "no totals, as no whole period of any is over; " if totals else ""
+    sums = f"{found.totals:,} totals; " if found.totals else none_yet
     cli.say(
         f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; {sums}"
         f"{len(found.files):,} files in {output}."

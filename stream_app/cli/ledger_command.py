@@ -61,6 +61,7 @@ def ledger(
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
     from stream_app.analysis.ledger_document import ledger_document, load_log
+    from stream_app.exceptions import OutputError
     from stream_app.setup.declared import bounded_days, days_of
     from stream_app.setup.exclusions import NO_EXCLUSIONS, load_exclusions
     from stream_app.setup.given_priors import population_of
@@ -87,6 +88,12 @@ def ledger(
         population = as_accounted(log, population)
         registry, first_slot = with_recorded_windows(log, registry), settings.first_slot
     else:
+        if not log.exists():
+            raise OutputError(
+                f"{log} must be the output folder of a run, a log of decisions or a schedule",
+                "nothing there",
+                "name the folder of --output, or the file",
+            )
         population = population_of(settings, priors)
         registry = load_registry(settings.sensors, population.location_names).with_designs(designs)
         first_slot = first_slot_of(settings, load_schedule(log, registry))

@@ -23,10 +23,10 @@ def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ..
     if path is None:
         raise SettingsError(f"locations must name a file {where}", "nothing", remedy)
     try:
-        names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+        names = tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"locations file {path} must be readable text", error, "check the path"
+            f"locations file {path} must be readable text", error, "check the path; save it as UTF-8"
         ) from error
     if not names or "" in names:
         raise SettingsError(

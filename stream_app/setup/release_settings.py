@@ -106,7 +106,7 @@ def load_recipients(path: Path) -> TierAssignment:
 
 def _read(path: Path) -> _RecipientsFile:
     try:
-        return _RecipientsFile.model_validate(parse_toml(path.read_text(encoding="utf-8")))
+        return _RecipientsFile.model_validate(parse_toml(path.read_text(encoding="utf-8-sig")))
     except (OSError, UnicodeDecodeError, DocumentError) as error:
         raise SettingsError(f"recipients file {path} must be readable TOML", error, "correct it") from error
     except ValidationError as error:

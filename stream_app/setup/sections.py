@@ -155,7 +155,7 @@ def take_secret(section: BaseModel, name: str) -> None:
     if (fault := readable_by_others(path)) is not None:
         raise ValueError(f"{name}_file must be readable by its owner only, got: {'; '.join(fault)}")
     try:
-        secret = path.read_text(encoding="utf-8").strip()
+        secret = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError):
         raise ValueError(f"{name}_file must be a readable text file, got {path}; check the path") from None
     object.__setattr__(section, name, SecretStr(secret))

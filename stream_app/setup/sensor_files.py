@@ -465,6 +465,7 @@ def _location(where: str, index_of: Mapping[str, int], item: object) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise SensorError(f"sensors file {path} must be readable text", error, "check the path") from error
+        remedy = "check the path; save it as UTF-8"
+        raise SensorError(f"sensors file {path} must be readable text", error, remedy) from error

@@ -105,7 +105,7 @@ class KafkaSettings(Section):
 def lines_of(path: Path) -> list[str]:
     """The lines of a file of holidays that are no comments; ``ValueError`` for one that cannot be read."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ValueError(f"holidays_file must be a readable text file, got {path}; check the path") from None
     return [line.strip() for line in (each.partition("#")[0] for each in lines) if line.strip()]

@@ -143,7 +143,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     :class:`SettingsError` for a secret in it: such files are copied and shown.
     """
     try:
-        values = parse_toml(path.read_text(encoding="utf-8"))
+        values = parse_toml(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SettingsError(
             f"settings file {path} must be readable", error.strerror, "check the path"

@@ -432,7 +432,7 @@ def load_activations(path: Path, registry: SensorRegistry) -> dict[int, tuple[st
 def _data_lines(path: Path) -> list[tuple[int, tuple[str, str]]]:
     """Line number, step and sensor of each row."""
     try:
-        with path.open(newline="", encoding="utf-8") as content:
+        with path.open(newline="", encoding="utf-8-sig") as content:
             rows = list(csv.reader(content, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ScheduleError(f"activations {path} must be a readable CSV", error, "check the file") from error

@@ -237,6 +237,9 @@ def test_the_command_says_what_it_wrote(out: Path, tmp_path: Path) -> None:
     assert document["values"] == sum(value is not None for _, _, value in released(out).values())
     done = CliRunner().invoke(app, ["export", str(out), "--output", str(tmp_path / "open")])
     assert "Ceiling of the period" in done.stdout
+    open_data = ["--output", str(tmp_path / "sums"), "--totals", "month by city"]
+    done = CliRunner().invoke(app, ["export", str(out), *open_data])
+    assert "no totals, as no whole period of any is over" in done.stdout
 
 
 def test_a_folder_that_released_nothing_is_refused(out: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def read_points(path: Path, wanted: Container[str] = ()) -> Points:
 def _of_json(path: Path, wanted: Container[str]) -> Points:
     """GeoJSON features by their middle, or the sensors of a deployment."""
     try:
-        document = parse_json(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8-sig"))
     except (ValueError, OSError, TallyguardError) as error:
         raise InputError(f"{path} must be readable JSON", type(error).__name__, "check the file") from None
     features = document.get("features") if isinstance(document, dict) else None

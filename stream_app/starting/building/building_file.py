@@ -221,7 +221,7 @@ def _require(name: str, known: set[str], what: str) -> None:
 def load_building(path: Path) -> Building:
     """The building of a file; :class:`InputError` names what is wrong. Files it names lie beside it."""
     try:
-        document = parse_toml(path.read_text(encoding="utf-8"))
+        document = parse_toml(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} must be a TOML file", error, "check path and content") from None
     try:

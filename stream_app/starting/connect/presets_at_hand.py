@@ -34,7 +34,7 @@ def preset_text(name: str, kind: type[Section] = FilesMap) -> str:
         known = _names(kind)
         hint = meant(name, known, f"there are {', '.join(known)}")
         raise SettingsError("a preset must be one of the package, or a .toml file", repr(name), hint)
-    return str(file.read_text(encoding="utf-8"))
+    return str(file.read_text(encoding="utf-8-sig"))
 
 
 def recognised_preset(names: Sequence[str]) -> tuple[str, str] | None:
@@ -76,7 +76,7 @@ def _preset(name: str, kind: type[Section]) -> dict[str, Any]:
     else:
         path = Path(name)
         try:
-            values = parse_toml(path.read_text(encoding="utf-8"))
+            values = parse_toml(path.read_text(encoding="utf-8-sig"))
         except (OSError, ValueError) as error:
             raise SettingsError(
                 f"preset {path} must be a TOML file", error, "check path and content"

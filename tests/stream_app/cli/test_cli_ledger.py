@@ -109,6 +109,8 @@ def test_a_run_is_read_from_its_output_folder(tallyguard: Tallyguard, tmp_path: 
     refused = tallyguard("ledger", str(tmp_path), "--priors", str(priors))
     assert refused.code == 1
     assert "must be the output folder of a run" in refused.err
+    gone = tallyguard("ledger", str(tmp_path / "gone"))
+    assert (gone.code, "must be the output folder of a run" in gone.err) == (1, True)
 
 
 def test_a_series_with_correlated_noise_answers_for_its_secret(
