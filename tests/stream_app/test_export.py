@@ -237,9 +237,15 @@ def test_the_command_says_what_it_wrote(out: Path, tmp_path: Path) -> None:
     assert document["values"] == sum(value is not None for _, _, value in released(out).values())
     done = CliRunner().invoke(app, ["export", str(out), "--output", str(tmp_path / "open")])
     assert "Ceiling of the period" in done.stdout
-    open_data = ["--output", str(tmp_path / "sums"), "--totals", "month by city"]
-    done = CliRunner().invoke(app, ["export", str(out), *open_data])
-    assert "no totals, as no whole period of any is over" in done.stdout
+
+
+def test_the_command_says_that_no_period_of_a_total_is_over(tmp_path: Path) -> None:
+    chosen = settings(**LITTLE_WORK, origin="2026-03-28T20:00:00Z", step_seconds=3600)
+    messages = [message for message in messages_of_a_day(5, 1) if message.step < 5]
+    run(chosen, RunOptions(tmp_path / "out"), population(), chunks=[lines_of(messages)])
+    open_data = ["--output", str(tmp_path / "sums"), "--totals", "week by city"]
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "out"), *open_data])
+    assert "; no totals, as no whole period of any is over; " in done.stdout, done.output
 
 
 def test_a_folder_that_released_nothing_is_refused(out: Path, tmp_path: Path) -> None:
