@@ -21,7 +21,6 @@ from models.calendar import Calendar, dates_of
 from models.exceptions import CalendarError, PriorError, PriorFileError
 from models.priors import (
     NOT_SAID,
-    ChainView,
     Evidence,
     FittedWindows,
     Lists,
@@ -89,22 +88,25 @@ _MOST_STEP = 2**53
 _MOST_NUMBERS = 50_000  # of elements that are read together: of several hundred mostly, and a few megabytes
 
 
-def chain_to_record(
-    person: str, chain: ChainView, initial: NDArray[np.float64] | None = None
-) -> dict[str, Any]:
-    """One person as an element of ``people``; a matrix is sparse when less than half full."""
-    matrices = [_matrix_record(chain, slot) for slot in range(chain.column_start.shape[0])]
-    moves = {"transition": matrices[0]} if len(matrices) == 1 else {"transitions": matrices}
-    start = None if initial is None else initial.tolist()
-    return {"person": person, "places": chain.places.tolist(), "initial": start, **moves}
+def elements_of(population: Population, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Each person under one of these names as an element of ``people``."""
+    arrays, moves = population.arrays, population.moves()
+    bounds = (pairwise(each.tolist()) for each in (arrays.places_start, moves.start, arrays.initial_start))
+    for person, slots, own, (begin, end), start in zip(names, arrays.slots.tolist(), *bounds, strict=True):
+        cuts = (begin + np.searchsorted(moves.slot[begin:end], np.arange(1, slots))).tolist()
+        size = own[1] - own[0]
+        matrices = [_matrix_record(moves, size, *each) for each in pairwise((begin, *cuts, end))]
+        yield {
+            "person": person,
+            "places": arrays.places[slice(*own)].tolist(),
+            "initial": arrays.initial[slice(*start)].tolist() or None,
+            **({"transition": matrices[0]} if slots == 1 else {"transitions": matrices}),
+        }
 
 
-def _matrix_record(chain: ChainView, slot: int) -> Any:
-    """One slot's matrix as rows, or as triplets when that is shorter."""
-    size = chain.places.size
-    bounds = chain.column_start[slot]
-    row, value = chain.row[bounds[0] : bounds[-1]], chain.value[bounds[0] : bounds[-1]]
-    column = np.repeat(np.arange(size), np.diff(bounds))
+def _matrix_record(moves: Moves, size: int, begin: int, end: int) -> Any:
+    """One slot's matrix as triplets, or as rows when it is at least half full."""
+    row, column, value = (each[begin:end] for each in (moves.row, moves.column, moves.probability))
     if 2 * value.size >= size**2:
         dense = np.zeros((size, size))
         dense[row, column] = value
@@ -216,7 +218,7 @@ class _Together:
         if not isinstance(matrices, _LIST) or not matrices:
             return False
         if places is None and isinstance(matrices[0], _LIST):
-            places = range(len(matrices[0]))
+            places = [*range(len(matrices[0]))]
         triplets = [_triplets(matrix, places) for matrix in matrices]
         if not isinstance(places, _LIST) or not places or None in triplets:
             return False
@@ -274,7 +276,7 @@ class _Together:
         return found
 
 
-_LIST = (list, tuple, range)
+_LIST = (list, tuple)
 _MEMBER_SET = frozenset(_MEMBERS)
 _TRIPLETS = ("row", "col", "probability")
 _Listed = tuple[Sequence[int], Sequence[int], Sequence[float], bool]
@@ -282,23 +284,21 @@ _Listed = tuple[Sequence[int], Sequence[int], Sequence[float], bool]
 
 def _triplets(matrix: Any, places: Any) -> _Listed | None:
     """Rows, columns and probabilities of a matrix, and whether it is dense; None if its lists do not fit."""
-    if isinstance(matrix, dict) and matrix.keys() == {*_TRIPLETS}:
-        row, column, probability = (matrix[key] for key in _TRIPLETS)
-        fits = all(isinstance(each, _LIST) for each in (row, column, probability))
-        fits = fits and len(row) == len(column) == len(probability)
-        return (row, column, probability, False) if fits else None
-    size = len(places) if isinstance(places, _LIST) else -1
-    if not isinstance(matrix, _LIST) or len(matrix) != size:
-        return None
-    if not all(isinstance(each, _LIST) and len(each) == size for each in matrix):
+    if isinstance(matrix, dict):
+        found: list[Any] = [matrix.get(key) for key in _TRIPLETS]
+        fits = len(matrix) == len(found) and all(isinstance(each, _LIST) for each in found)
+        return (*found, False) if fits and len({*map(len, found)}) == 1 else None
+    rows = matrix if isinstance(matrix, _LIST) and isinstance(places, _LIST) else ()
+    size = len(rows)
+    if (
+        not size
+        or size != len(places)
+        or not all(isinstance(row, _LIST) and len(row) == size for row in rows)
+    ):
         return None
     numbers = range(size)
-    return (
-        [k for k in numbers for _ in numbers],
-        [*numbers] * size,
-        [each for listed in matrix for each in listed],
-        True,
-    )
+    probability = [each for row in rows for each in row]
+    return [number for number in numbers for _ in numbers], [*numbers] * size, probability, True
 
 
 def _whole_numbers(values: list[int]) -> NDArray[np.int64]:
@@ -567,8 +567,7 @@ def write_json(population: Population, file: BinaryIO) -> None:
     if population.fitted is not None:
         label += f'"fitted": {json.dumps(population.fitted.as_json(), ensure_ascii=False)},\n '
     out.write(f'{{{label}"locations": {names},\n "people": [')
-    for number, person in enumerate(population.people):
-        record = chain_to_record(person, population.chain(number), population.initial(number))
+    for number, record in enumerate(elements_of(population, population.people)):
         if population.weights is not None:
             record["weight"] = float(population.weights[number])
         if population.effective_from is not None and population.effective_from[number] != NOT_SAID:

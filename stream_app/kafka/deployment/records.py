@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from models.exceptions import PriorError, PriorFileError
-from models.prior_files import chain_to_record, read_records
+from models.prior_files import elements_of, read_records
 from models.priors import Population, PopulationBuilder, Unchecked, chains_like
 from stream_app.kafka.broker.clients import RecordError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
@@ -150,13 +150,12 @@ def person_records(
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
     first = np.broadcast_to(effective_from, len(pseudonyms)).tolist()
-    for number, pseudonym in enumerate(pseudonyms):
-        record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
+    for number, record in enumerate(elements_of(population, pseudonyms)):
         head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": first[number]}
         weight = {} if population.weights is None else {"weight": float(population.weights[number])}
         told = {"told": True} if population.told is not None and population.told[number] else {}
         fields = {**head, **told, **label, **weight, **record, **_draws_of(population, number)}
-        yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
+        yield pseudonyms[number], json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _draws_of(population: Population, person: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from models import prior_files
 from models.exceptions import PriorError, PriorFileError, TallyguardError
-from models.prior_files import chain_to_record, load_population, read_record, read_records, save_population
+from models.prior_files import elements_of, load_population, read_record, read_records, save_population
 from models.priors import NOT_SAID, FittedWindows, MovementPrior, Population, PopulationBuilder
 from tests.models.chains import equal, populations
 
@@ -154,7 +154,7 @@ def test_a_cycle_may_mix_dense_and_sparse_matrices(tmp_path):
 
 def test_a_person_record_is_a_prior_and_back():
     prior = MovementPrior.from_dense("ann", np.eye(5)[[1, 2, 3, 4, 0]], [1, 3, 4, 6, 9])
-    record = chain_to_record("ann", prior.chain())
+    (record,) = elements_of(Population.pack([prior]), ["ann"])
     assert record["transition"]["row"]  # less than half full: triplets
     again = prior_from_record(json.loads(json.dumps(record)))
     assert (again.transitions[0] != prior.transitions[0]).nnz == 0
@@ -302,7 +302,7 @@ def test_elements_read_together_are_those_read_one_by_one(records):
 @given(people=populations())
 def test_what_is_written_here_is_read_together(people):
     """Dense or sparse, with starts or without: no element is read alone, which takes twelve times as long."""
-    written = [chain_to_record(p, people.chain(k), people.initial(k)) for k, p in enumerate(people.people)]
+    written = elements_of(people, people.people)
     listed = [("somebody", json.loads(json.dumps(record))) for record in written]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prior_files, "read_record", lambda *_: pytest.fail("read alone"))
@@ -520,7 +520,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch
     def torn(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("models.prior_files.chain_to_record", torn)
+    monkeypatch.setattr("models.prior_files.elements_of", torn)
     with pytest.raises(OSError, match="disk full"):
         save_population(population, path)
     assert path.read_bytes() == before
