@@ -180,19 +180,6 @@ class _Opened(NamedTuple):
     digest: bytes
 
 
-def parse_person(
-    key: bytes, value: bytes, deployment: str, draws: int = 1, *, in_crowd: bool = False
-) -> PersonEntry:
-    """The entry in a record of this deployment; :class:`NoPersonError` if it is none.
-
-    ``draws`` chains must stand for each person; with 1 it is the prior itself.
-    """
-    (found,) = _entries([_open_person(key, value, deployment, draws, in_crowd=in_crowd)])
-    if isinstance(found, NoPersonError):
-        raise found
-    return found
-
-
 def _entries(records: Sequence[_Opened]) -> list[PersonEntry | NoPersonError]:
     """The entries in some records, or why there is none."""
     # records name places by index, never by name
@@ -420,6 +407,6 @@ DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_
 
 
 def person_kind(deployment: str, draws: int = 1, *, in_crowd: bool = False) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest; ``draws`` as for :func:`parse_person`."""
+    """The people of the deployment with this digest, each with so many chains (1: the prior itself)."""
     begin = partial(_open_person, deployment=deployment, draws=draws, in_crowd=in_crowd)
     return RecordKind("a person", LARGE_BYTES, begin, secret=True, finish=_entries)

@@ -41,7 +41,6 @@ from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
     RefusedRecord,
-    parse_person,
     people_of,
     person_records,
 )
@@ -77,7 +76,7 @@ from tests.stream_app.engine_support import (
     reading,
     run_on,
 )
-from tests.stream_app.kafka.deployments import deployment_in, enter, parsed
+from tests.stream_app.kafka.deployments import deployment_in, enter, parse_person, parsed
 
 A, R = "activations", "readings"
 

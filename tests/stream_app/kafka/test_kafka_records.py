@@ -23,11 +23,11 @@ from stream_app.kafka.deployment.records import (
     PersonEntry,
     RecordKind,
     RefusedRecord,
-    parse_person,
     people_of,
     person_kind,
 )
 from stream_app.wire.messages import Reason
+from tests.stream_app.kafka.deployments import parse_person
 
 PERSON = person_kind("d")
 NAME = "0123456789abcdef" * 2
