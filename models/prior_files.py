@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from io import TextIOWrapper
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,7 +21,6 @@ from models.calendar import Calendar, dates_of
 from models.exceptions import CalendarError, PriorError, PriorFileError
 from models.priors import (
     NOT_SAID,
-    ChainView,
     Evidence,
     FittedWindows,
     Lists,
@@ -28,8 +28,10 @@ from models.priors import (
     Population,
     PopulationBuilder,
     Triplets,
+    Unchecked,
     numbered_locations,
 )
+from models.priors.packing import offsets_of
 from models.private_files import private_file
 from models.text import DocumentError, JsonStream, parse_json
 
@@ -83,24 +85,28 @@ def _fitted_clock(where: str, clock: dict[str, Any]) -> dict[str, Any]:
 _MOST_PEOPLE = 1e12  # behind one persona: more than live on earth, and far below the largest float
 _MEMBERS = ("person", "effective_from", "weight", "places", "initial", "transition", "transitions")
 _MOST_STEP = 2**53
+_MOST_NUMBERS = 50_000  # of elements that are read together: of several hundred mostly, and a few megabytes
 
 
-def chain_to_record(
-    person: str, chain: ChainView, initial: NDArray[np.float64] | None = None
-) -> dict[str, Any]:
-    """One person as an element of ``people``; a matrix is sparse when less than half full."""
-    matrices = [_matrix_record(chain, slot) for slot in range(chain.column_start.shape[0])]
-    moves = {"transition": matrices[0]} if len(matrices) == 1 else {"transitions": matrices}
-    start = None if initial is None else initial.tolist()
-    return {"person": person, "places": chain.places.tolist(), "initial": start, **moves}
+def elements_of(population: Population, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Each person under one of these names as an element of ``people``."""
+    arrays, moves = population.arrays, population.moves()
+    bounds = (pairwise(each.tolist()) for each in (arrays.places_start, moves.start, arrays.initial_start))
+    for person, slots, own, (begin, end), start in zip(names, arrays.slots.tolist(), *bounds, strict=True):
+        cuts = (begin + np.searchsorted(moves.slot[begin:end], np.arange(1, slots))).tolist()
+        size = own[1] - own[0]
+        matrices = [_matrix_record(moves, size, *each) for each in pairwise((begin, *cuts, end))]
+        yield {
+            "person": person,
+            "places": arrays.places[slice(*own)].tolist(),
+            "initial": arrays.initial[slice(*start)].tolist() or None,
+            **({"transition": matrices[0]} if slots == 1 else {"transitions": matrices}),
+        }
 
 
-def _matrix_record(chain: ChainView, slot: int) -> Any:
-    """One slot's matrix as rows, or as triplets when that is shorter."""
-    size = chain.places.size
-    bounds = chain.column_start[slot]
-    row, value = chain.row[bounds[0] : bounds[-1]], chain.value[bounds[0] : bounds[-1]]
-    column = np.repeat(np.arange(size), np.diff(bounds))
+def _matrix_record(moves: Moves, size: int, begin: int, end: int) -> Any:
+    """One slot's matrix as triplets, or as rows when it is at least half full."""
+    row, column, value = (each[begin:end] for each in (moves.row, moves.column, moves.probability))
     if 2 * value.size >= size**2:
         dense = np.zeros((size, size))
         dense[row, column] = value
@@ -126,13 +132,11 @@ class _Matrix(NamedTuple):
     size: int | None
 
 
-def add_record(
-    builder: PopulationBuilder, where: str, record: Any, find_location: Callable[[str], int | None]
-) -> None:
-    """Read one element of ``people`` into a builder, its places sorted.
+def read_record(where: str, record: Any, find_location: Callable[[str], int | None]) -> Unchecked:
+    """The person in one element of ``people``, the places sorted.
 
     Errors call the element ``where``; ``find_location`` gives the index of a location by its name.
-    :class:`PriorFileError` where the element has another form; the builder checks whether it is a chain.
+    :class:`PriorFileError` where the element has another form; whether it is a chain is checked later.
     """
     if not isinstance(record, dict):
         raise PriorFileError(
@@ -145,7 +149,173 @@ def add_record(
     for key in record:
         if key not in _MEMBERS:
             raise unknown_member(where, key, _MEMBERS)
-    _Reading(where, record, find_location).add_to(builder, person)
+    return _Reading(where, record, find_location).read(person)
+
+
+def read_records(
+    records: Iterable[tuple[str, Any]], find_location: Callable[[str], int | None]
+) -> Iterator[Unchecked | PriorFileError | PriorError]:
+    """What :func:`read_record` finds in each of these elements or raises, given after what errors call them.
+
+    The numbers of many elements become arrays at once, which takes a twelfth of the time. An error of
+    ``records`` is raised after what was found before it.
+    """
+    elements = iter(records)
+    ended: Exception | None = None
+    while ended is None:
+        together = _Together()
+        listed: list[tuple[str, Any]] = []
+        taken: list[bool] = []
+        try:
+            while together.numbers < _MOST_NUMBERS and all(taken[-1:]):
+                listed.append(next(elements))
+                taken.append(together.take(listed[-1][1]))
+        except Exception as error:
+            ended = error
+        try:
+            people = iter(together.people())
+        except (TypeError, OverflowError):  # what is no number, or no place, is named one by one
+            taken, people = [False] * len(taken), iter(())
+        for is_taken, element in zip(taken, listed, strict=True):
+            try:
+                yield next(people) if is_taken else read_record(*element, find_location)
+            except (PriorError, PriorFileError) as error:
+                yield error
+    if not isinstance(ended, StopIteration):
+        raise ended
+
+
+class _Together:
+    """Elements of the usual form, whose numbers are made arrays and sorted together.
+
+    Their places are given by number, or are those of a dense matrix.
+    """
+
+    def __init__(self) -> None:
+        self._heads: list[tuple[str, int, bool, float | None, int | None]] = []
+        self._sizes: list[int] = []
+        self._places: list[int] = []
+        self._initial: list[float] = []
+        self._matrices: list[tuple[int, int, int, bool]] = []  # person, slot, entries, whether it is dense
+        self._row: list[int] = []
+        self._column: list[int] = []
+        self._probability: list[float] = []
+
+    @property
+    def numbers(self) -> int:
+        """How many were taken: the moves, and some for the rest of each element."""
+        return len(self._row) + 50 * len(self._heads)
+
+    def take(self, record: Any) -> bool:
+        """Whether the element has the usual form and its lists fit; nothing is taken of any other."""
+        if not isinstance(record, dict) or not record.keys() <= _MEMBER_SET:
+            return False
+        person, places, initial = record.get("person"), record.get("places"), record.get("initial")
+        one, several = record.get("transition"), record.get("transitions")
+        if not isinstance(person, str) or not person or ("transition" in record) == ("transitions" in record):
+            return False
+        matrices = several if one is None else (one,)
+        if not isinstance(matrices, _LIST) or not matrices:
+            return False
+        if places is None and isinstance(matrices[0], _LIST):
+            places = [*range(len(matrices[0]))]
+        triplets = [_triplets(matrix, places) for matrix in matrices]
+        if not isinstance(places, _LIST) or not places or None in triplets:
+            return False
+        if initial is not None and not (isinstance(initial, _LIST) and len(initial) == len(places)):
+            return False
+        reading = _Reading("", record, lambda _: None)
+        try:
+            head = person, len(matrices), initial is not None, reading.weight(), reading.effective_from()
+        except PriorFileError:
+            return False
+        for slot, (row, column, probability, is_dense) in enumerate(filter(None, triplets)):
+            self._matrices.append((len(self._heads), slot, len(row), is_dense))
+            self._row.extend(row)
+            self._column.extend(column)
+            self._probability.extend(probability)
+        self._heads.append(head)
+        self._sizes.append(len(places))
+        self._places.extend(places)
+        self._initial.extend(repeat(0.0, len(places)) if initial is None else initial)
+        return True
+
+    def people(self) -> list[Unchecked]:
+        """All of them, in their order; an error where one cannot be read like this."""
+        if not self._heads:
+            return []
+        listed, from_, to = map(_whole_numbers, (self._places, self._row, self._column))
+        initial, probability = map(_real_numbers, (self._initial, self._probability))
+        # Places are sorted within each person; a row or column that is none of them stays as it is, and the
+        # packer's error names it.
+        start, size = offsets_of(self._sizes), np.array(self._sizes)
+        person = np.repeat(np.arange(size.size), size)
+        order = np.lexsort((listed, person))
+        position = np.empty_like(order)
+        position[order] = np.arange(order.size) - start[person]
+        of_person, of_slot, entries, is_dense = np.array(self._matrices).T
+        kept = (probability != 0.0) | ~np.repeat(is_dense.astype(np.bool_), entries)
+        owner, slot = (np.repeat(each, entries)[kept] for each in (of_person, of_slot.astype(np.int32)))
+        probability = probability[kept]
+
+        def local(index: NDArray[np.int64]) -> NDArray[np.int32]:
+            inside = (index >= 0) & (index < size[owner])
+            found = np.where(inside, position[start[owner] + np.where(inside, index, 0)], index)
+            return found.astype(np.int32)
+
+        row, column = local(from_[kept]), local(to[kept])
+        places, initial = listed[order].astype(np.int32), initial[order]
+        begins = offsets_of(np.bincount(owner, minlength=size.size)).tolist()
+        found = []
+        for number, (a, b) in enumerate(pairwise(start.tolist())):
+            name, slots, has_initial, weight, since = self._heads[number]
+            c, d = begins[number], begins[number + 1]
+            moves = Moves(np.array((0, d - c)), slot[c:d], row[c:d], column[c:d], probability[c:d])
+            own = initial[a:b] if has_initial else initial[:0]
+            found.append(Unchecked(name, slots, places[a:b], moves, own, weight, since))
+        return found
+
+
+_LIST = (list, tuple)
+_MEMBER_SET = frozenset(_MEMBERS)
+_TRIPLETS = ("row", "col", "probability")
+_Listed = tuple[Sequence[int], Sequence[int], Sequence[float], bool]
+
+
+def _triplets(matrix: Any, places: Any) -> _Listed | None:
+    """Rows, columns and probabilities of a matrix, and whether it is dense; None if its lists do not fit."""
+    if isinstance(matrix, dict):
+        found: list[Any] = [matrix.get(key) for key in _TRIPLETS]
+        fits = len(matrix) == len(found) and all(isinstance(each, _LIST) for each in found)
+        return (*found, False) if fits and len({*map(len, found)}) == 1 else None
+    rows = matrix if isinstance(matrix, _LIST) and isinstance(places, _LIST) else ()
+    size = len(rows)
+    if (
+        not size
+        or size != len(places)
+        or not all(isinstance(row, _LIST) and len(row) == size for row in rows)
+    ):
+        return None
+    numbers = range(size)
+    probability = [each for row in rows for each in row]
+    return [number for number in numbers for _ in numbers], [*numbers] * size, probability, True
+
+
+def _whole_numbers(values: list[int]) -> NDArray[np.int64]:
+    """The values, all of them integers of 32 bits."""
+    if not set(map(type, values)) <= {int}:
+        raise TypeError("not whole numbers")
+    found = np.array(values, dtype=np.int64)
+    if (found.astype(np.int32) != found).any():
+        raise OverflowError("not below 2^31")
+    return found
+
+
+def _real_numbers(values: list[float]) -> NDArray[np.float64]:
+    """The values, all of them numbers."""
+    if not set(map(type, values)) <= {int, float}:
+        raise TypeError("not numbers")
+    return np.array(values, dtype=np.float64)
 
 
 class _Reading:
@@ -158,7 +328,7 @@ class _Reading:
         self.record = record
         self.find_location = find_location
 
-    def add_to(self, builder: PopulationBuilder, person: str) -> None:
+    def read(self, person: str) -> Unchecked:
         matrices = self._matrices()
         places = self._places(matrices)
         order = np.argsort(places, kind="stable")
@@ -168,7 +338,7 @@ class _Reading:
         column = np.concatenate([matrix.column for matrix in matrices])
         # triplets without a list of places name locations
         local = places if self.record.get("places") is None and matrices[0].size is None else None
-        builder.add(
+        return Unchecked.of(
             person,
             places[order],
             Triplets(
@@ -179,11 +349,11 @@ class _Reading:
             ),
             slots=len(matrices),
             initial=self._initial(places, order, local is not None),
-            weight=self._weight(),
-            effective_from=self._effective_from(),
+            weight=self.weight(),
+            effective_from=self.effective_from(),
         )
 
-    def _effective_from(self) -> int | None:
+    def effective_from(self) -> int | None:
         """The step from which the person was there; None where that is not said."""
         step = self.record.get("effective_from")
         if step is None:
@@ -192,7 +362,7 @@ class _Reading:
             raise self._error("effective_from", "the number of a step, 0 or later", step)
         return step
 
-    def _weight(self) -> float | None:
+    def weight(self) -> float | None:
         """How many people the persona stands for; None where that is not said."""
         weight = self.record.get("weight")
         if weight is None:
@@ -230,11 +400,10 @@ class _Reading:
 
     def _triplets(self, member: str, value: dict[str, Any]) -> _Matrix:
         """One matrix from its lists of row, col and probability."""
-        keys = ("row", "col", "probability")
         for key in value:
-            if key not in keys:
-                raise unknown_member(f"{member} of {self.where}", key, keys)
-        for key in keys:
+            if key not in _TRIPLETS:
+                raise unknown_member(f"{member} of {self.where}", key, _TRIPLETS)
+        for key in _TRIPLETS:
             if key not in value:
                 raise PriorFileError(f"{member} of {self.where} must have {key!r}", "none", "add the list")
         row = self._indices(f"{member}.row", value["row"])
@@ -362,7 +531,7 @@ def check_assumed(where: str, value: Any) -> str:
 
 def read_json(path: Path) -> Population:
     """Read a priors file person by person; :class:`PriorFileError` names file, person and member."""
-    builder = PopulationBuilder()
+    people: list[Unchecked] = []
     locations: tuple[str, ...] | None = None
     assumed: str | None = None
     fitted: FittedWindows | None = None
@@ -378,8 +547,7 @@ def read_json(path: Path) -> Population:
                     fitted = check_fitted(str(path), stream.value())
                 elif key == "people":
                     known = _Names(path, locations)
-                    for number, record in enumerate(_people(path, stream)):
-                        add_record(builder, f"people[{number}] in {path}", record, known.index)
+                    people = _read_people(path, stream, known.index)
                 else:
                     stream.value()
                     raise unknown_member(str(path), key, ("assumed", "fitted", "locations", "people"))
@@ -388,7 +556,7 @@ def read_json(path: Path) -> Population:
         raise PriorFileError(f"{path} must be JSON", error, "correct the file at that line") from None
     except UnicodeDecodeError as error:
         raise PriorFileError(f"{path} must be UTF-8 text", error.reason, "save it as UTF-8") from None
-    return replace(builder.build(locations), assumed=assumed, fitted=fitted)
+    return replace(PopulationBuilder(people).build(locations), assumed=assumed, fitted=fitted)
 
 
 def write_json(population: Population, file: BinaryIO) -> None:
@@ -399,8 +567,7 @@ def write_json(population: Population, file: BinaryIO) -> None:
     if population.fitted is not None:
         label += f'"fitted": {json.dumps(population.fitted.as_json(), ensure_ascii=False)},\n '
     out.write(f'{{{label}"locations": {names},\n "people": [')
-    for number, person in enumerate(population.people):
-        record = chain_to_record(person, population.chain(number), population.initial(number))
+    for number, record in enumerate(elements_of(population, population.people)):
         if population.weights is not None:
             record["weight"] = float(population.weights[number])
         if population.effective_from is not None and population.effective_from[number] != NOT_SAID:
@@ -411,13 +578,21 @@ def write_json(population: Population, file: BinaryIO) -> None:
     out.detach()  # flushes and leaves the file open: the caller makes it durable
 
 
-def _people(path: Path, stream: JsonStream) -> Iterator[Any]:
-    """The elements of ``people``."""
+def _read_people(
+    path: Path, stream: JsonStream, find_location: Callable[[str], int | None]
+) -> list[Unchecked]:
+    """The elements of ``people``; the first wrong thing in the file is named."""
     if stream.peek() != "[":
         raise PriorFileError(
             f"'people' in {path} must be a list", stream.peek(), "write one object a person in [...]"
         )
-    return stream.elements()
+    people: list[Unchecked] = []
+    named = ((f"people[{number}] in {path}", record) for number, record in enumerate(stream.elements()))
+    for found in read_records(named, find_location):
+        if isinstance(found, Exception):
+            raise found
+        people.append(found)
+    return people
 
 
 def _locations(path: Path, value: Any) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from models.priors.population import (
     FittedWindows,
     Population,
     PopulationBuilder,
+    Unchecked,
     draw_name,
     in_finer_steps,
     numbered_locations,

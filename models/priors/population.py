@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -518,22 +518,20 @@ def _check_unique(people: Sequence[str]) -> None:
         raise PriorError("each person must have one prior", f"{twice!r} twice", "keep one of the two")
 
 
-class PopulationBuilder:
-    """Collects people one at a time, e.g. from messages; :meth:`build` checks and packs them all."""
+class Unchecked(NamedTuple):
+    """One person whose lists fit each other; whether they are a chain is not checked yet."""
 
-    __slots__ = ("_effective_from", "_initial", "_moves", "_places", "_slots", "_weights", "people")
+    person: str
+    slots: int
+    places: NDArray[np.int32]
+    moves: Moves
+    initial: NDArray[np.float64]  # empty for the stationary start
+    weight: float | None = None
+    effective_from: int | None = None
 
-    def __init__(self) -> None:
-        self.people: list[str] = []
-        self._slots: list[int] = []
-        self._places: list[NDArray[np.int32]] = []
-        self._moves: list[Moves] = []
-        self._initial: list[NDArray[np.float64]] = []
-        self._weights: list[float | None] = []
-        self._effective_from: list[int | None] = []
-
-    def add(
-        self,
+    @classmethod
+    def of(
+        cls,
         person: str,
         places: ArrayLike,
         triplets: Triplets,
@@ -542,46 +540,47 @@ class PopulationBuilder:
         initial: ArrayLike | None = None,
         weight: float | None = None,
         effective_from: int | None = None,
-    ) -> None:
-        """Add one person by triplets, or a persona that stands for ``weight`` people.
+    ) -> Unchecked:
+        """A person by triplets, or a persona that stands for ``weight`` people.
 
-        :class:`~models.exceptions.PriorError` where the lists do not fit each other; the builder is then
-        unchanged. :meth:`build` checks whether they are a chain.
+        :class:`~models.exceptions.PriorError` where the lists do not fit each other.
         """
         moves = moves_of(person, triplets)
         own = whole(person, "places", places)
         start = np.empty(0) if initial is None else real(person, "initial", initial)
-        count = whole(person, "slots", [slots])
-        self.people.append(person)
-        self._slots.append(int(count[0]))
-        self._places.append(own)
-        self._moves.append(moves)
-        self._initial.append(start)
-        self._weights.append(weight)
-        self._effective_from.append(effective_from)
+        count = int(whole(person, "slots", [slots])[0])
+        return cls(person, count, own, moves, start, weight, effective_from)
 
-    def add_all(self, other: PopulationBuilder) -> None:
-        """Add all people of another builder."""
-        for name in self.__slots__:
-            getattr(self, name).extend(getattr(other, name))
+
+class PopulationBuilder:
+    """Collects people one at a time, e.g. from messages; :meth:`build` checks and packs them all."""
+
+    def __init__(self, people: Iterable[Unchecked] = ()) -> None:
+        self._people = list(people)
+
+    def add(self, *person: Any, **numbers: Any) -> None:
+        """Add :meth:`Unchecked.of` these; where that raises, the builder is unchanged."""
+        self._people.append(Unchecked.of(*person, **numbers))
 
     def build(self, location_names: Sequence[str] | None = None) -> Population:
         """Pack all people added so far; a person without a weight among personas counts as one."""
+        added = self._people
         packed = Population.from_moves(
-            self.people,
-            joined_lists(self._places, np.int32),
-            joined_moves(self._moves),
-            slots=np.array(self._slots, dtype=np.int32),
-            initial=joined_lists(self._initial, np.float64),
+            [each.person for each in added],
+            joined_lists([each.places for each in added], np.int32),
+            joined_moves([each.moves for each in added]),
+            slots=np.array([each.slots for each in added], dtype=np.int32),
+            initial=joined_lists([each.initial for each in added], np.float64),
             location_names=location_names,
         )
-        if any(step is not None for step in self._effective_from):
-            since = [NOT_SAID if step is None else step for step in self._effective_from]
+        steps, weights = [each.effective_from for each in added], [each.weight for each in added]
+        if any(step is not None for step in steps):
+            since = [NOT_SAID if step is None else step for step in steps]
             packed = replace(packed, effective_from=np.array(since, dtype=np.int64))
-        if all(weight is None for weight in self._weights):
+        if all(weight is None for weight in weights):
             return packed
-        weights = [1.0 if weight is None else weight for weight in self._weights]
-        return replace(packed, weights=np.array(weights, dtype=np.float64))
+        counted = [1.0 if weight is None else weight for weight in weights]
+        return replace(packed, weights=np.array(counted, dtype=np.float64))
 
 
 _MOST_PARTS = 60

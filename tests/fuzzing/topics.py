@@ -155,7 +155,7 @@ def _person(data: bytes) -> list[Rejected]:
     worker = _worker()
     worker.refused.clear()
     people: Changes = {}
-    _finish(worker._loader.persons._enter(people, _record("persons", data)))
+    _finish(worker._loader.persons._enter(people, [_record("persons", data)]))
     refused = worker.refused
     assert len(people) + len(refused) == 1, "a person was lost"
     found = people_of([entry for entry in people.values() if entry is not None], NAMES)
@@ -172,7 +172,7 @@ def _accounts() -> PartitionAccounts:
     names = [f"{number:032x}" for number in range(len(population()))]
     people: Changes = {}
     for name, value in person_records(population(), names, 0, digest):
-        _finish(_worker()._loader.persons._enter(people, _Record("persons", value, name.encode())))
+        _finish(_worker()._loader.persons._enter(people, [_Record("persons", value, name.encode())]))
     accounts.change(accounts.newcomers(people))
     return accounts
 

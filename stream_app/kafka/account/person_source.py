@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import is_transient, start_producer
@@ -12,8 +12,10 @@ from stream_app.kafka.broker.streams import Batch
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import last_record, read_partition
 from stream_app.kafka.deployment.records import (
+    TOGETHER_BYTES,
     PersonEntry,
     RefusedRecord,
+    bytes_of,
     digest_of,
     person_kind,
     pseudonym_in,
@@ -108,17 +110,24 @@ class PersonSource:
         unchanged: set[str] = set()
         known = known or {}
         last = -1
+        waiting: dict[str, Any] = {}
+        size = 0
         async for record in read_partition(self._connection, self._topic, partition):
             last = record.offset
             if record.key == MARK:
                 continue
             name = pseudonym_in(record)
+            if name in waiting or size >= TOGETHER_BYTES:
+                await self._enter(people, [*waiting.values()])
+                waiting, size = {}, 0
             if record.value and known.get(name) == digest_of(record.value):
                 unchanged.add(name)
                 people.pop(name, None)
             else:
-                await self._enter(people, record)
+                waiting[name] = record
+                size += bytes_of(record)
             on_progress()
+        await self._enter(people, [*waiting.values()])
         self.next_offsets[partition] = last + 1
         self._changes.pop(partition, None)
         return Loaded(people, unchanged)
@@ -133,33 +142,40 @@ class PersonSource:
 
     async def change(self, batch: Batch) -> None:
         """Note the changes in a batch of records."""
+        by_partition: dict[int, list[Any]] = {}
         for record in batch.records:
             if record.key != MARK:
-                await self._enter(self._changes.setdefault(record.partition, {}), record)
+                by_partition.setdefault(record.partition, []).append(record)
+        for partition, some in by_partition.items():
+            await self._enter(self._changes.setdefault(partition, {}), some)
 
-    async def _enter(self, people: Changes, record: Any) -> None:
-        """Enter one record; one that is no person becomes a dead letter."""
-        refused = enter_record(people, record, self._deployment)
-        if refused is not None:
+    async def _enter(self, people: Changes, records: Sequence[Any]) -> None:
+        """Enter some records; those that are no persons become dead letters."""
+        for refused in enter_records(people, records, self._deployment):
             await self._refuse(refused)
 
 
-def enter_record(people: Changes, record: Any, deployment: Deployment) -> RefusedRecord | None:
-    """Enter one record of ``persons``; one that is no person is returned, and changes nothing.
+def enter_records(people: Changes, records: Sequence[Any], deployment: Deployment) -> list[RefusedRecord]:
+    """Enter some records of ``persons``; those that are no person are returned, and change nothing.
 
     An entry is in force no later than the person's earlier records, which it replaces. When a deleted person
     was first here is not known any more: for them the whole log counts.
     """
-    name = pseudonym_in(record)
-    if not record.value:
-        people[name] = None
-        return None
     settings = deployment.settings
-    entry = person_kind(deployment.digest, settings.draws, in_crowd=settings.has_crowd).read(record)
-    if isinstance(entry, RefusedRecord):
-        return entry
-    if name in people:
-        earlier = people[name]
-        entry = entry.begins_by(0 if earlier is None else earlier.effective_from)
-    people[name] = entry._replace(offset=record.offset)
-    return None
+    kind = person_kind(deployment.digest, settings.draws, in_crowd=settings.has_crowd)
+    entries = iter(kind.read_all([record for record in records if record.value]))
+    refused: list[RefusedRecord] = []
+    for record in records:
+        name = pseudonym_in(record)
+        if not record.value:
+            people[name] = None
+            continue
+        entry = next(entries)
+        if isinstance(entry, RefusedRecord):
+            refused.append(entry)
+            continue
+        if name in people:
+            earlier = people[name]
+            entry = entry.begins_by(0 if earlier is None else earlier.effective_from)
+        people[name] = entry._replace(offset=record.offset)
+    return refused

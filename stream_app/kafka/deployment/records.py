@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from models.exceptions import PriorError, PriorFileError
-from models.prior_files import add_record, chain_to_record
-from models.priors import Population, PopulationBuilder, chains_like
+from models.prior_files import elements_of, read_records
+from models.priors import Population, PopulationBuilder, Unchecked, chains_like
 from stream_app.kafka.broker.clients import RecordError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal
@@ -98,7 +98,7 @@ class PersonEntry(NamedTuple):
 
     pseudonym: str
     effective_from: int
-    unchecked: PopulationBuilder  # of this person alone
+    unchecked: Unchecked
     offset: int = -1
     assumed: str | None = None
     digest: bytes = b""
@@ -115,6 +115,10 @@ class PersonEntry(NamedTuple):
 
 class NoPersonError(RecordError):
     """A record of ``persons`` is not one of this deployment's."""
+
+
+class _TooLongError(ValueError):
+    """A record has more bytes than its kind."""
 
 
 class RefusedPerson(NamedTuple):
@@ -146,13 +150,12 @@ def person_records(
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
     first = np.broadcast_to(effective_from, len(pseudonyms)).tolist()
-    for number, pseudonym in enumerate(pseudonyms):
-        record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
+    for number, record in enumerate(elements_of(population, pseudonyms)):
         head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": first[number]}
         weight = {} if population.weights is None else {"weight": float(population.weights[number])}
         told = {"told": True} if population.told is not None and population.told[number] else {}
         fields = {**head, **told, **label, **weight, **record, **_draws_of(population, number)}
-        yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
+        yield pseudonyms[number], json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _draws_of(population: Population, person: int) -> dict[str, Any]:
@@ -170,13 +173,32 @@ def first_step_in(value: bytes) -> int:
     return 0 if found is None else int(found[1])
 
 
-def parse_person(
-    key: bytes, value: bytes, deployment: str, draws: int = 1, *, in_crowd: bool = False
-) -> PersonEntry:
-    """The entry in a record of this deployment; :class:`NoPersonError` if it is none.
+class _Opened(NamedTuple):
+    """A record whose prior has not been read yet."""
 
-    ``draws`` chains must stand for each person; with 1 it is the prior itself.
-    """
+    person: PersonMessage
+    digest: bytes
+
+
+def _entries(records: Sequence[_Opened]) -> list[PersonEntry | NoPersonError]:
+    """The entries in some records, or why there is none."""
+    # records name places by index, never by name
+    named = [(f"person {record.person.person}", record.person.record()) for record in records]
+    return [
+        NoPersonError(_reason(prior)) if isinstance(prior, Exception) else _entry(record, prior)
+        for record, prior in zip(records, read_records(named, lambda name: None), strict=True)
+    ]
+
+
+def _entry(record: _Opened, prior: Unchecked) -> PersonEntry:
+    person, digest = record
+    drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
+    said = person.assumed, digest, drawn, person.told
+    return PersonEntry(person.person, person.effective_from, prior, -1, *said)
+
+
+def _open_person(key: bytes, value: bytes, deployment: str, draws: int, *, in_crowd: bool) -> _Opened:
+    """A record of this deployment; :class:`NoPersonError` if it is none."""
     person = PersonMessage.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
         raise NoPersonError(
@@ -195,15 +217,7 @@ def parse_person(
         )
     if len({len(chain) for chain in person.draws or ()}) > 1:
         raise NoPersonError("all chains of a person must have as many moves; load it again")
-    builder = PopulationBuilder()
-    try:
-        # records name places by index, never by name
-        add_record(builder, f"person {person.person}", person.record(), lambda name: None)
-    except (PriorError, PriorFileError) as error:
-        raise NoPersonError(_reason(error)) from error
-    drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
-    said = person.assumed, digest_of(value), drawn, person.told
-    return PersonEntry(person.person, person.effective_from, builder, -1, *said)
+    return _Opened(person, digest_of(value))
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -221,9 +235,7 @@ def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> 
 
 
 def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> People:
-    everybody = PopulationBuilder()
-    for entry in entries:
-        everybody.add_all(entry.unchecked)
+    everybody = PopulationBuilder([entry.unchecked for entry in entries])
     since = np.array([entry.effective_from for entry in entries], dtype=np.int64)
     population = everybody.build(location_names)
     drawn = [
@@ -260,6 +272,29 @@ def pseudonym_in(record: Any) -> str:
     return (record.key or b"").decode("utf-8", "replace")
 
 
+TOGETHER_BYTES = 1 << 19
+"""Records of so many bytes are read together; read, they take some ten times as many."""
+
+
+def in_pieces(records: Iterable[Any]) -> Iterator[list[Any]]:
+    """Consecutive records that are read together."""
+    piece: list[Any] = []
+    size = 0
+    for record in records:
+        piece.append(record)
+        size += bytes_of(record)
+        if size >= TOGETHER_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
+
+
+def bytes_of(record: Any) -> int:
+    """The bytes of key and value."""
+    return len(record.key or b"") + len(record.value or b"")
+
+
 logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
@@ -269,33 +304,54 @@ Found = TypeVar("Found")
 class RecordKind(Generic[Found]):
     """The records of a topic. ``parse`` takes key and value, and may raise any exception.
 
-    Messages about a ``secret`` record quote nothing but its key.
+    Where ``finish`` is given, ``parse`` only begins to read a record, and ``finish`` reads many on at once:
+    it gives what each holds, or the error. Messages about a ``secret`` record quote nothing but its key.
     """
 
     holds: str
     most_bytes: int
-    parse: Callable[[bytes, bytes], Found]
+    parse: Callable[[bytes, bytes], Any]
     secret: bool = False
+    finish: Callable[[Sequence[Any]], Sequence[Found | Exception]] | None = None
 
     def read(self, record: Any, source: str | None = None) -> Found | RefusedRecord:
         """What a record holds, or why it is refused."""
+        return self.read_all([record], source)[0]
+
+    def read_all(self, records: Sequence[Any], source: str | None = None) -> list[Found | RefusedRecord]:
+        """What each of these records holds, or why it is refused; no record says anything of another."""
+        found: list[Any] = []
+        for piece in in_pieces(records):
+            begun = list(map(self._begin, piece))
+            sound = [each for each in begun if not isinstance(each, Exception)]
+            finished = iter(sound if self.finish is None else self._finish(sound))
+            found += [each if isinstance(each, Exception) else next(finished) for each in begun]
+        return [
+            self._refused(record, source, each) if isinstance(each, Exception) else each
+            for record, each in zip(records, found, strict=True)
+        ]
+
+    def _begin(self, record: Any) -> Any:
+        """What ``parse`` makes of a record, or the error."""
         key, value = record.key or b"", record.value or b""
-        where = source or f"{record.topic}/{record.partition}:{record.offset}"
-        size = len(key) + len(value)
-        if size > self.most_bytes:
-            hint = f"{self.holds} has at most {self.most_bytes} bytes, not {size}"
-            return self._refused(where, record, Reason.TOO_LONG, hint)
+        if (size := bytes_of(record)) > self.most_bytes:
+            return _TooLongError(f"{self.holds} has at most {self.most_bytes} bytes, not {size}")
         try:
             return self.parse(key, value)
-        except ValidationError as error:
-            return self._refused(where, record, *explain(error, self.holds, quotes=not self.secret))
-        except RecordError as error:
-            return self._refused(where, record, Reason.INVALID_FIELD, str(error))
         except MemoryError:
             raise
         except Exception as error:  # no record may stop the records after it
-            hint = f"it cannot be read as {self.holds}: {type(error).__name__}"
-            return self._refused(where, record, Reason.INVALID_FIELD, hint)
+            return error
+
+    def _finish(self, begun: Sequence[Any]) -> Sequence[Found | Exception]:
+        """What ``finish`` makes of these, each alone where it stumbles over all."""
+        assert self.finish is not None
+        try:
+            return self.finish(begun)
+        except MemoryError:
+            raise
+        except Exception as error:
+            return [error] if len(begun) == 1 else [self._finish([each])[0] for each in begun]
 
     def read_or_warn(self, record: Any) -> Found | None:
         """What a record holds; None, and a warning, for a reader that writes no dead letters."""
@@ -305,7 +361,15 @@ class RecordKind(Generic[Found]):
             return None
         return found
 
-    def _refused(self, where: str, record: Any, reason: Reason, hint: str) -> RefusedRecord:
+    def _refused(self, record: Any, source: str | None, error: Exception) -> RefusedRecord:
+        where = source or f"{record.topic}/{record.partition}:{record.offset}"
+        reason, hint = Reason.INVALID_FIELD, str(error)
+        if isinstance(error, ValidationError):
+            reason, hint = explain(error, self.holds, quotes=not self.secret)
+        elif isinstance(error, _TooLongError):
+            reason = Reason.TOO_LONG
+        elif not isinstance(error, RecordError):
+            hint = f"it cannot be read as {self.holds}: {type(error).__name__}"
         if self.secret:
             return refused_person(where, record.key, hint, reason)
         return RefusedRecord(where, record.value or b"", hint, reason)
@@ -343,6 +407,6 @@ DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_
 
 
 def person_kind(deployment: str, draws: int = 1, *, in_crowd: bool = False) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest; ``draws`` as for :func:`parse_person`."""
-    parse = partial(parse_person, deployment=deployment, draws=draws, in_crowd=in_crowd)
-    return RecordKind("a person", LARGE_BYTES, parse, secret=True)
+    """The people of the deployment with this digest, each with so many chains (1: the prior itself)."""
+    begin = partial(_open_person, deployment=deployment, draws=draws, in_crowd=in_crowd)
+    return RecordKind("a person", LARGE_BYTES, begin, secret=True, finish=_entries)

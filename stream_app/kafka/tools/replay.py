@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.account.person_source import Changes, enter_record
+from stream_app.kafka.account.person_source import Changes, enter_records
 from stream_app.kafka.broker.clients import Reader, consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import DECISION
+from stream_app.kafka.deployment.records import DECISION, in_pieces
 from stream_app.steps import JsonlRisks
 
 
@@ -86,8 +86,10 @@ def compare(deployment: Deployment) -> Comparison:
 def _people(consumer: Reader, deployment: Deployment) -> dict[int, Changes]:
     """The people by partition, as a worker that reads all records has them."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
-    for record in records(consumer, deployment.topics.persons):
-        enter_record(people[record.partition], record, deployment)
+    for some in in_pieces(records(consumer, deployment.topics.persons)):
+        for partition, changes in people.items():
+            own = [record for record in some if record.partition == partition]
+            enter_records(changes, own, deployment)
     return people
 
 

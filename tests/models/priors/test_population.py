@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PriorError
-from models.priors import Lists, MovementPrior, Moves, Population, PopulationBuilder, Triplets
+from models.priors import Lists, MovementPrior, Moves, Population, PopulationBuilder, Triplets, Unchecked
 from tests.models.chains import equal, populations, priors
 
 
@@ -195,12 +195,15 @@ def test_everybody_has_a_slot():
         Population.from_moves(["a", "b"], **given)
 
 
-def test_builders_are_joined_as_if_everybody_had_been_added_to_one():
-    one, other, both = PopulationBuilder(), PopulationBuilder(), PopulationBuilder()
-    for builder, person in ((one, "ann"), (other, "bob"), (both, "ann"), (both, "bob")):
+def test_people_who_are_given_at_once_are_built_as_if_they_had_been_added():
+    given = [
+        Unchecked.of(person, [0, 1], Triplets(NEXT["row"], NEXT["column"], NEXT["probability"]))
+        for person in ("ann", "bob")
+    ]
+    builder = PopulationBuilder()
+    for person in ("ann", "bob"):
         _add(builder, person, NEXT)
-    one.add_all(other)
-    assert equal(one.build(), both.build())
+    assert equal(builder.build(), PopulationBuilder(given).build())
 
 
 def test_populations_of_different_locations_are_not_joined():

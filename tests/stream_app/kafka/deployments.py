@@ -10,7 +10,7 @@ from typing import Any
 from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import PersonEntry, RefusedPerson, parse_person
+from stream_app.kafka.deployment.records import NoPersonError, PersonEntry, RefusedPerson, person_kind
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from tests.stream_app.engine_support import NAMES
@@ -30,6 +30,19 @@ def deployment_of_regions(folder: Path, region_of: Mapping[str, str], **settings
     rows = [{"name": name, "locations": [name], "region": region_of[name]} for name in NAMES]
     sensors.write_text(json.dumps({"sensors": rows}))
     return deployment_in(folder, **{"sensors": sensors, "step_seconds": 60, "grace": 2, **settings})
+
+
+def parse_person(
+    key: bytes, value: bytes, digest: str, draws: int = 1, *, in_crowd: bool = False
+) -> PersonEntry:
+    """The entry in a record, or the error that it is refused for."""
+    kind = person_kind(digest, draws, in_crowd=in_crowd)
+    assert kind.finish is not None
+    (found,) = kind.finish([kind.parse(key, value)])
+    if isinstance(found, NoPersonError):
+        raise found
+    assert isinstance(found, PersonEntry)
+    return found
 
 
 def parsed(

@@ -17,7 +17,7 @@ from stream_app.exceptions import InputError
 from stream_app.kafka.account.account_watch import view_of
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import NoPersonError, parse_person, people_of, person_records
+from stream_app.kafka.deployment.records import NoPersonError, people_of, person_records
 from stream_app.kafka.tools.person_loading import _check_size
 from stream_app.setup.given_priors import as_set
 from stream_app.setup.keys import load_pseudonym_key
@@ -33,6 +33,7 @@ from tests.stream_app.engine_support import (
     population,
     settings,
 )
+from tests.stream_app.kafka.deployments import parse_person
 
 DRAWS, STEPS = 4, 11
 

@@ -17,7 +17,7 @@ from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
-from stream_app.kafka.account.person_source import MARK, Changes, enter_record
+from stream_app.kafka.account.person_source import MARK, Changes, enter_records
 from stream_app.kafka.broker.clients import Reader
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
@@ -176,8 +176,10 @@ def test_the_first_step_of_a_record_is_that_of_those_it_replaces(
     ):
         people: Changes = {}
         log = [_Record(name.encode(), value, offset=offset) for offset, value in enumerate(values)]
-        refused = [enter_record(people, each, given_deployment) for each in log]
-        assert [each is not None for each in refused] == [value == b"{}" for value in values]
+        refused = enter_records(people, log, given_deployment)
+        assert [int(each.source.split(":")[1]) for each in refused] == [
+            offset for offset, value in enumerate(values) if value == b"{}"
+        ]
         monkeypatch.setattr(replay, "records", lambda *_, log=log: log)
         again = replay._people(Reader(None, lambda _: None), given_deployment)
         for entry in (people[name], again[0][name]):

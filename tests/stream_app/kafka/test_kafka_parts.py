@@ -41,7 +41,6 @@ from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import (
     RefusedRecord,
-    parse_person,
     people_of,
     person_records,
 )
@@ -77,7 +76,7 @@ from tests.stream_app.engine_support import (
     reading,
     run_on,
 )
-from tests.stream_app.kafka.deployments import deployment_in, enter, parsed
+from tests.stream_app.kafka.deployments import deployment_in, enter, parse_person, parsed
 
 A, R = "activations", "readings"
 
@@ -356,7 +355,7 @@ def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | No
         topic="persons", partition=3, offset=17, key=key, value=b'{"transition":[[0.4711'
     )
     people: Changes = {}
-    asyncio.run(source._enter(people, record))
+    asyncio.run(source._enter(people, [record]))
     letter = refused[0].letter()
     assert people == {}
     assert letter.source == "persons/3:17"
@@ -377,7 +376,7 @@ def test_whoever_is_known_stays_when_a_record_follows_whose_lists_do_not_fit(tmp
     wrong = json.dumps({**json.loads(good), "transition": [[0.5, 0.5]]}).encode()
     for offset, value in enumerate((good, wrong)):
         record = SimpleNamespace(topic="persons", partition=0, offset=offset, key=name.encode(), value=value)
-        asyncio.run(source._enter(people, record))
+        asyncio.run(source._enter(people, [record]))
     assert [each.source for each in refused] == ["persons/0:1"]
     assert people["a"].offset == 0
 

@@ -6,13 +6,13 @@ import gc
 import json
 import tracemalloc
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_app.kafka.deployment import records
 from stream_app.kafka.deployment.records import (
     ACTIVATION,
     ANSWER,
@@ -23,11 +23,11 @@ from stream_app.kafka.deployment.records import (
     PersonEntry,
     RecordKind,
     RefusedRecord,
-    parse_person,
     people_of,
     person_kind,
 )
 from stream_app.wire.messages import Reason
+from tests.stream_app.kafka.deployments import parse_person
 
 PERSON = person_kind("d")
 NAME = "0123456789abcdef" * 2
@@ -71,7 +71,15 @@ LONG = b"9" * 400
 
 
 def record(value: bytes, key: bytes = NAME.encode()) -> Any:
-    return SimpleNamespace(topic="t", partition=0, offset=7, key=key, value=value)
+    return _Record("t", 0, 7, key, value)
+
+
+class _Record(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes
 
 
 def poisoned(good: dict[str, Any]) -> Iterator[bytes]:
@@ -110,6 +118,45 @@ def test_no_poison_raises_and_what_is_said_of_it_is_short(topic: str) -> None:
             assert len(letter.line()) < 40_000
         elif isinstance(found, PersonEntry):
             people_of([found], ("A",))  # refuses, or takes what is a prior
+
+
+def _told(found: Any) -> Any:
+    """What was read, to compare: a refusal as it is, numbers bit by bit."""
+    if not isinstance(found, PersonEntry):
+        return found
+    arrays = [*found.unchecked.moves, found.unchecked.places, found.unchecked.initial, found.draws]
+    return found._replace(unchecked=None, draws=None), [
+        each if each is None else each.tobytes() for each in arrays
+    ]
+
+
+@pytest.mark.parametrize("topic", GOOD)
+def test_records_read_together_are_those_read_one_by_one(topic: str) -> None:
+    """Good ones among poison: what is said of one depends on no other."""
+    good, kind = json.dumps(GOOD[topic]).encode(), KINDS[topic]
+    values = [each for bad in poisoned(GOOD[topic]) for each in (good, bad)]
+    values.append(b"[" * (kind.most_bytes + 1))
+    listed = [record(value)._replace(offset=number) for number, value in enumerate(values)]
+    found = kind.read_all(listed)
+    assert [_told(each) for each in found] == [_told(kind.read(each)) for each in listed]
+    assert not any(isinstance(each, RefusedRecord) for each in found[:-1:2])
+
+
+def test_who_makes_all_stumble_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a record does to those that are read with it."""
+    names = [f"{number:032x}" for number in range(5)]
+    sound = records.read_records
+
+    def stumble(listed: list[tuple[str, Any]], *given: Any) -> Any:
+        if any(names[3] in where for where, _ in listed):
+            raise ZeroDivisionError
+        return sound(listed, *given)
+
+    monkeypatch.setattr(records, "read_records", stumble)
+    values = [json.dumps({**GOOD["persons"], "person": name}).encode() for name in names]
+    found = PERSON.read_all([record(value, name.encode()) for value, name in zip(values, names, strict=True)])
+    assert [isinstance(each, RefusedRecord) for each in found] == [name == names[3] for name in names]
+    assert found[3].hint == "it cannot be read as a person: ZeroDivisionError"
 
 
 @pytest.mark.slow

@@ -31,14 +31,14 @@ from stream_app.kafka.account.snapshot_keeper import (
 )
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import LogPlace
-from stream_app.kafka.deployment.records import PersonEntry, digest_of, parse_person, person_records
+from stream_app.kafka.deployment.records import PersonEntry, digest_of, person_records
 from stream_app.kafka.worker_process import Pulse, WorkThread
 from stream_app.setup.keys import load_snapshot_key
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
 from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NAMES, population
-from tests.stream_app.kafka.deployments import deployment_in
+from tests.stream_app.kafka.deployments import deployment_in, parse_person
 
 KEY = SnapshotKey(b"k" * 32)
 PLACE = LogPlace(topic="log", offset=12, stamp=1, decision="d" * 64)

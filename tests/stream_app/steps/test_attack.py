@@ -12,7 +12,7 @@ from stream_app.analysis.accounted_again import read_decisions
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import parse_person, person_records
+from stream_app.kafka.deployment.records import person_records
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.watching.events import Observer, StepClosed
@@ -29,6 +29,7 @@ from tests.stream_app.engine_support import (
     run_on,
     settings,
 )
+from tests.stream_app.kafka.deployments import parse_person
 
 STEPS = 12
 PEOPLE = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population().people)

@@ -25,7 +25,7 @@ from models.releases import (
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import parse_person, person_records
+from stream_app.kafka.deployment.records import person_records
 from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, PeopleAccounts
@@ -43,6 +43,7 @@ from stream_app.steps.policy.proposals import (
 from stream_app.wire import CROWD_SUMS, RiskSummary, SensorDecision, StepDecision, crowds_of, decision_of
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, run_on, settings
+from tests.stream_app.kafka.deployments import parse_person
 from tests.stream_app.steps.test_attack import PEOPLE, Shown, Uncounted
 from tests.stream_app.steps.test_proposals import LOCATIONS, REGISTRY, SOURCE, negotiate
 
