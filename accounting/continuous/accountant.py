@@ -257,8 +257,11 @@ class ContinuousAccountant:
         return told
 
     @checked(ArgumentError)
-    def apply(self, step: StepSchedule) -> None:
-        """Account one step; steps come in order without gaps, empty ones included."""
+    def apply(self, step: StepSchedule, among: NDArray[np.bool_] | None = None) -> None:
+        """Account one step; steps come in order without gaps, empty ones included.
+
+        Only people ``among`` (N,) are refined (default: all); others keep the fast bound, which is valid.
+        """
         before = self._running
         if step.step != before.next_step:
             raise StepOrderError(
@@ -282,7 +285,7 @@ class ContinuousAccountant:
             now = np.flatnonzero(self._told & (self._accounts.since == step.step))
             before.tell(step.step, self.settings.horizon, now)
         seen, published = self._followed_by(step)
-        groups = self._refined(step.step, seen, published)
+        groups = self._refined(step.step, seen, published, among)
         since = self._accounts.since[:: self.population.draws][groups.account]
         groups.worst.note(step.step, groups.mean_risk, self._baseline[groups.account], since)
         reached = self._threshold_index(groups)
@@ -552,10 +555,16 @@ class ContinuousAccountant:
         nats = self._revealed.nats(step.revealed, self._accounts.horizon.first_slot + step.step - 1, before)
         self._running.add_revealed(step.step, self.settings.horizon, nats)
 
-    def _refined(self, step: int, seen: SeenSteps, published: Published) -> Groups:
+    def _refined(
+        self, step: int, seen: SeenSteps, published: Published, among: NDArray[np.bool_] | None
+    ) -> Groups:
         """The groups after refining the accounts whose fast bound is high, as far as the step's work goes."""
         groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
         due = find_due(accounts, self.settings)
+        if among is not None:
+            is_chosen = np.zeros((len(self.population), self.population.draws), dtype=np.bool_)
+            is_chosen[self._by_account.of(np.flatnonzero(among))] = True
+            due = due.of(is_chosen.reshape(-1)[due.chains])
         if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
             is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
             due = due.of(~(self._told & is_recent)[due.chains])

@@ -28,8 +28,6 @@ class Account:
     risk_by_step: NDArray[np.float64]  # (T,) mean over people
     baseline_by_step: NDArray[np.float64]  # (T,) mean over people
     mean_attack: float | None = None  # mean over people and steps, where an attack was tried at each step
-    risk_at: NDArray[np.float64] | None = None  # (N,) each person's risk at the moment asked for
-    added_at: NDArray[np.float64] | None = None  # (N,) and what releases added to it
 
     @property
     def mean_risk(self) -> float:
@@ -73,12 +71,10 @@ def account(
     steps: Iterable[StepSchedule],
     settings: HorizonSettings,
     draws: int = 0,
-    moments: NDArray[np.int64] | None = None,
 ) -> Account:
     """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing.
 
-    With ``draws`` an attack is tried so often after every step. ``moments`` (N,) are steps of each person's
-    own, at which their risk is kept, too.
+    With ``draws`` an attack is tried so often after every step.
     """
     accountant = ContinuousAccountant(population, settings, population.effective_from, told=population.told)
     shadow = (
@@ -87,11 +83,8 @@ def account(
         else None
     )
     risk_by_step, baseline_by_step, attacks = [], [], []
-    at = None if moments is None else (np.zeros(len(population)), np.zeros(len(population)))
     for step in steps:
         accountant.apply(step)
-        if moments is not None and at is not None and (now := moments == step.step).any():
-            at[0][now], at[1][now] = accountant.risk()[now], accountant.added()[now]
         risk_by_step.append(accountant.risk().mean())
         baseline_by_step.append(accountant.baseline().mean())
         if shadow is not None:
@@ -100,7 +93,7 @@ def account(
     means = np.array(risk_by_step), np.array(baseline_by_step)
     tried = [attack.success for attack in attacks if attack is not None]
     mean_attack = float(np.mean(tried)) if tried and len(tried) == len(risk_by_step) else None
-    return Account(accountant.worst(), *means, mean_attack, *(at or (None, None)))
+    return Account(accountant.worst(), *means, mean_attack)
 
 
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:
