@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,8 +24,8 @@ from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Coded, SiteNames, column_form
 from stream_app.starting.connect.counted_windows import CountedWindows
+from stream_app.starting.connect.message_lines import message_lines
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable, interval_seconds
-from stream_app.starting.counts.deployment_files import announced_steps
 from stream_app.starting.counts.doubts import (
     ABSENT,
     NOT_COUNTED,
@@ -39,7 +37,7 @@ from stream_app.starting.counts.doubts import (
 )
 from stream_app.starting.counts.tables import Progress, Written, count_cells
 from stream_app.starting.counts.times import calendar_days, check_zone, local_times, parse_times
-from stream_app.wire import MAX_COUNT, Activation
+from stream_app.wire import MAX_COUNT
 
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
@@ -655,33 +653,6 @@ def write_counts(path: Path, counts: CountTable, windows: Mapping[str, CountedWi
             pa_csv.write_csv(_table(replace(counts, sensors=names)), file)
         else:
             pq.write_table(_table(counts), file)
-
-
-def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows] = _NONE) -> Iterator[bytes]:
-    """The activation and then the readings of each step, in order: as the messages' own models write them.
-
-    Every step is announced, an empty one, too: so a run takes an archive of any length.
-    """
-    heads = [b',"sensor":' + json.dumps(name).encode() for name in counts.sensors]
-    forms = np.array([head.replace(b"%", b"%%") + b',"count":%d}\n' for head in heads], dtype=object)
-
-    @lru_cache(64)  # sensors that count together do so again
-    def announced(names: tuple[str, ...]) -> list[bytes]:
-        return Activation(v=1, step=0, sensors=names).line().split(b'"step":0', 1)
-
-    @lru_cache(64)
-    def counted_by(is_counted: bytes) -> list[bytes]:
-        return [b"", *forms[np.frombuffer(is_counted, dtype=np.bool_)]]
-
-    is_counted = counts.table != NOT_COUNTED
-    for step, names in enumerate(announced_steps(counts)):
-        number = b'"step":%d' % step
-        if windows:
-            counting = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
-        yield number.join(announced(counting if windows else names))
-        row = is_counted[step]
-        start = b'{"v":1,"type":"reading",' + number
-        yield start.join(counted_by(row.tobytes())) % tuple(counts.table[step, row].tolist())
 
 
 def _table(counts: CountTable) -> pa.Table:

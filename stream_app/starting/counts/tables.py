@@ -19,19 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
+from stream_app.starting.counts.cells import RowError, coded_batches
 
 # How a file is laid out, and what its columns are called.
 
 _HEAD_BYTES, _TAIL_BYTES = 65_536, 4_096
 _HEAD_ROWS = 200
-_BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
-UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error)
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error, RowError)
 """What reading a file that is no table raises."""
 _SEPARATORS = ",;\t|"
 _FALLBACK = "windows-1252"
@@ -89,21 +88,19 @@ class OpenedTable:
                 yield from self.rows.select(list(names)).to_batches()
                 progress(self.path.stat().st_size)
                 return
-            if self.separator is not None:
-                self._check_quotes()
             with self.path.open("rb") as file:
-                reader = self._reader(file, list(names))
                 read_bytes = 0
-                for batch in reader:
+                for batch in self._read(file, list(names)):
                     yield batch
                     progress(file.tell() - read_bytes)
                     read_bytes = file.tell()
         except UNREADABLE as error:
             raise self._fault(error) from None
 
-    def _reader(self, file: Any, names: list[str]) -> Any:
-        if self.path.suffix.lower() == ".parquet":
-            return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
+    def _read(self, file: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if self.separator is None:
+            yield from pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
+            return
         content: Any = pa.CompressedInputStream(file, "gzip") if self.path.suffix.lower() == ".gz" else file
         if self.blank is not None:
             lines = content.read().split(b"\n", self.first_line - 1)
@@ -111,25 +108,17 @@ class OpenedTable:
             content = io.BytesIO(b"\n".join(lines))
         if self.footer:
             lines = content.read().rstrip(b"\r\n").split(b"\n")
-            content = pa.BufferReader(b"\n".join(lines[: -self.footer]) + b"\n")
-        kind = pa.dictionary(pa.int32(), pa.string())
-        return pa_csv.open_csv(
-            content,
-            pa_csv.ReadOptions(
-                block_size=_BLOCK_BYTES,
-                skip_rows=self.first_line - 1,
-                column_names=self._cells,
-                encoding=self.encoding.replace("utf-8-sig", "utf-8"),
-            ),
-            pa_csv.ParseOptions(delimiter=self.separator or ","),
-            pa_csv.ConvertOptions(
-                include_columns=names, column_types=dict.fromkeys(names, kind), strings_can_be_null=True
-            ),
+            content = io.BytesIO(b"\n".join(lines[: -self.footer]) + b"\n")
+        may_be_open = yield from coded_batches(
+            content, self.encoding, self.first_line - 1, self.separator, self._cells, names
         )
+        if may_be_open:
+            for _ in self._records():
+                pass
 
     def _fault(self, error: Exception) -> InputError:
         """What to say of a file that cannot be read on: which line has other cells, or what it is not."""
-        if self.separator is None or not ("Expected" in str(error) or isinstance(error, csv.Error)):
+        if self.separator is None or not isinstance(error, csv.Error | RowError):
             return no_table(self.path, error)
         line = 0
         try:
@@ -148,15 +137,6 @@ class OpenedTable:
                 "close the quote there, or delete it",
             )
         return no_table(self.path, error)
-
-    def _check_quotes(self) -> None:
-        """``csv.Error`` where a quote stays open: the reader would take all lines below it for one cell."""
-        with pa.input_stream(str(self.path), compression="detect") as content:
-            blocks = iter(lambda: content.read(_HEAD_BYTES), b"")
-            marks = sum(np.count_nonzero(np.frombuffer(block, np.uint8) == ord('"')) for block in blocks)
-        if marks % 2:
-            for _ in self._records():
-                pass
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The lines on which the records of a CSV end, and their cells."""
@@ -269,6 +249,8 @@ def _separator(text: str) -> str:
         return lines[0][4]
 
     def evenness(separator: str) -> tuple[int, int]:
+        if separator not in text:
+            return (0, 1)
         cells = Counter(len(row) for row in csv.reader(lines, delimiter=separator))
         width, times = max(cells.items(), key=lambda each: (each[0] > 1, each[1], each[0]), default=(1, 0))
         return (times, width) if width > 1 else (0, 1)

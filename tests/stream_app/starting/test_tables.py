@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -20,6 +23,8 @@ from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map
 from stream_app.starting.connect.guess import guessed, proposal, read_counts
 from stream_app.starting.counts import CountTable
+from stream_app.starting.counts import cells as module
+from stream_app.starting.counts.cells import RowError, coded_batches
 from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.starting.counts.tables import read_table
@@ -128,6 +133,52 @@ def test_each_form_of_file_holds_the_same_counts(tmp_path: Path, form: str) -> N
     names = {name.replace("type", ""): counts for name, counts in counts_of(found).items()}
     assert {name: counts for name, counts in names.items() if name in COUNTED} == COUNTED
     assert (f"{found.origin:%H}", found.step_seconds) == ("07", 3600)
+
+
+CELLS = ("", "a", "bc", " a ", "1.5", "NA", "null", "é", "-", "a,b", 'a "b"', "two\nlines", '"', "x" * 99)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cells_are_those_that_arrow_reads(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """However the bytes come, cut in rows, cells and letters, and blocks are smaller than a row."""
+    random = Random(seed)
+    monkeypatch.setattr(module, "_PIECE_BYTES", random.randint(1, 400))
+    monkeypatch.setattr(module, "_BLOCK_BYTES", random.randint(100, 5_000))
+    names, separator = list("abcde"[: random.randint(2, 5)]), random.choice(",;\t")
+    encoding = random.choice(["utf-8", "cp1252", "utf-16"])
+    content = io.StringIO(newline="")
+    end = random.choice(["\n", "\r\n", "\r"])
+    quoting = csv.QUOTE_ALL if end == "\r" else csv.QUOTE_MINIMAL
+    writer = csv.writer(content, delimiter=separator, lineterminator=end, quoting=quoting)
+    size = random.choice([10, 3_000])
+    usual = [*random.sample(CELLS, 3), *map(str, range(random.choice([3, 6_000])))]
+    writer.writerows(
+        [random.choice(CELLS) if random.random() < 0.1 else random.choice(usual) for _ in names]
+        for _ in range(size)
+    )
+    lines = content.getvalue().rstrip("\r\n") if random.random() < 0.5 else content.getvalue()
+    wanted = random.sample(names, random.randint(1, len(names)))
+    file = io.BytesIO(lines.encode(encoding))
+    batches = list(coded_batches(file, encoding, 0, separator, names, wanted))
+    kind = dict.fromkeys(wanted, pa.dictionary(pa.int32(), pa.string()))
+    expected = pa_csv.read_csv(
+        io.BytesIO(lines.encode()),
+        pa_csv.ReadOptions(column_names=names, use_threads=False),
+        pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        pa_csv.ConvertOptions(include_columns=wanted, column_types=kind, strings_can_be_null=True),
+    )
+    assert len(expected) > size // 2
+    read = pa.Table.from_batches(batches)
+    for name in wanted:
+        one, other = (each[name].unify_dictionaries().combine_chunks() for each in (read, expected))
+        assert one.to_pylist() == other.to_pylist()
+        assert one.dictionary.to_pylist() == other.dictionary.to_pylist()
+
+
+@pytest.mark.parametrize("lines", ["a,b\nc\n", "a,b\nc,d,e\n", 'a,b\n"c,d\n', 'a,"b', "a,b\n\n \n"], ids=repr)
+def test_rows_with_other_cells_or_an_open_quote_are_refused(lines: str) -> None:
+    with pytest.raises(RowError):
+        list(coded_batches(io.BytesIO(lines.encode()), "utf-8", 0, ",", ["a", "b"], ["b"]))
 
 
 WRITTEN = [
