@@ -93,8 +93,9 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
             "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
             'nonexistent = "drop" in [connect.files]',
         )
-    instants = np.where(mapping.ambiguous == "later", clock.late[index], clock.early[index])
-    twice = np.flatnonzero((clock.early != clock.late)[index] & is_real)
+    instants = (clock.late if mapping.ambiguous == "later" else clock.early)[index]
+    are_twice = (clock.early != clock.late) & clock.is_real
+    twice = np.flatnonzero(are_twice[index]) if are_twice.any() else np.zeros(0, dtype=np.int64)
     if twice.size and mapping.ambiguous == "refuse":
         first = datetime.fromtimestamp(int(clock.shown[index[twice[0]]]), UTC)
         raise InputError(
@@ -237,7 +238,8 @@ def whole_counts(
     text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), written, table.where(coded))
     form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
-    row = np.flatnonzero((coded.at >= 0) & ~np.append(good, True)[coded.at])
+    bad = ~np.append(good, True)  # the last is of rows without a cell, whose code is -1
+    row = np.flatnonzero(bad[coded.at]) if bad.any() else np.zeros(0, dtype=np.int64)
     if row.size:
         if decimals == "refuse" and pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py():
             remedy = 'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
@@ -258,10 +260,9 @@ def whole_counts(
         raise InputError(
             f"{table.what(name)} must hold counts up to {MAX_COUNT}", "a larger one", "correct it"
         )
-    none = coded.at < 0
-    values, rounded = np.append(values, NOT_COUNTED), np.append(values != exact, False)
-    at = np.where(none, values.size - 1, coded.at)
-    return values[at], int(rounded[at].sum())
+    rounded = np.append(values != exact, False)
+    several = int(rounded[coded.at].sum()) if rounded.any() else 0
+    return np.append(values, NOT_COUNTED)[coded.at], several
 
 
 def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool_]:
@@ -336,20 +337,24 @@ def read_archive(
         any(part.are_numbers for part in parts),
     )
     interval = cells.seconds or interval_seconds(cells.instants)
-    early = (cells.instants + interval > latest_seconds) & (cells.count != NOT_COUNTED)
-    cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
-    counted = cells.instants[cells.count != NOT_COUNTED]
+    is_counted = cells.count != NOT_COUNTED
+    early = is_counted & (cells.instants + interval > latest_seconds)
+    if early.any():
+        cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
+        is_counted &= ~early
+    counted = cells.instants[is_counted]
     if not counted.size:
         found = "intervals that are not over only" if early.any() else "empty cells only"
         raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
     grid = steps or ArchiveSteps(int(counted.min()), interval)
     inside = (cells.instants >= counted.min()) & (cells.instants <= counted.max())
-    cells = replace(
-        cells,
-        instants=cells.instants[inside],
-        channel=cells.channel[inside],
-        count=cells.count[inside],
-    )
+    if not inside.all():
+        cells = replace(
+            cells,
+            instants=cells.instants[inside],
+            channel=cells.channel[inside],
+            count=cells.count[inside],
+        )
     rows_seconds = _row_seconds(grid, interval, names.sensors)
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
@@ -469,7 +474,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         starts = interval_starts(table, mapping, channels[0])
         found = [whole_counts(table, name, mapping.decimals, written) for name in chosen.count]
         rounded = sum(each for _, each in found)
-        row = np.flatnonzero(starts.kept)
+        row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
         cells = (
             np.tile(starts.instants[row], len(found)),
             np.concatenate([channel[row] for channel in channels]),
