@@ -337,12 +337,10 @@ def read_archive(
         any(part.are_numbers for part in parts),
     )
     interval = cells.seconds or interval_seconds(cells.instants)
-    is_counted = cells.count != NOT_COUNTED
-    early = is_counted & (cells.instants + interval > latest_seconds)
+    early = (cells.instants + interval > latest_seconds) & (cells.count != NOT_COUNTED)
     if early.any():
         cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
-        is_counted &= ~early
-    counted = cells.instants[is_counted]
+    counted = cells.instants[cells.count != NOT_COUNTED]
     if not counted.size:
         found = "intervals that are not over only" if early.any() else "empty cells only"
         raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
