@@ -208,7 +208,7 @@ $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed-packages
 	@touch $(VENV)/installed-runtime $@
 
 # Once the packages are there; again where a kernel has changed since.
-$(VENV)/warmed-up: $(shell grep -rl --include='*.py' models.numerics.jit models accounting 2>/dev/null) | $(VENV)/installed-dev
+$(VENV)/warmed-up: $(shell grep -rl --include='*.py' models.numerics.jit models accounting stream_app 2>/dev/null) | $(VENV)/installed-dev
 	@$(BIN)/python -m stream_app.starting.warm_up >/dev/null
 	@touch $@
 

@@ -26,6 +26,8 @@ from models.releases import Schedule
 from stream_app.analysis.planning import plan_releases
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, ReleaseSettings
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect import MESSAGES, write_counts
+from stream_app.starting.connect.guess import read_counts
 from stream_app.starting.demo import Scenario, run_demo
 
 _TIGHT = BudgetSettings(added=0.01, habits="apart")
@@ -73,7 +75,19 @@ def compile_decisions() -> None:
         accountant.apply(step)
 
 
-PARTS: Mapping[str, Callable[[], None]] = {"audit": compile_audit, "decisions": compile_decisions}
+def compile_archives() -> None:
+    """An archive of two hours, as messages."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "counts.csv"
+        path.write_text("time,bridge\n2026-01-01 00:00,1\n2026-01-01 01:00,2\n")
+        write_counts(path.with_suffix(MESSAGES), read_counts(path, timezone="UTC"))
+
+
+PARTS: Mapping[str, Callable[[], None]] = {
+    "audit": compile_audit,
+    "decisions": compile_decisions,
+    "archives": compile_archives,
+}
 """What the one process comes to late; the other begins with it."""
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,8 +24,8 @@ from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Coded, SiteNames, column_form
 from stream_app.starting.connect.counted_windows import CountedWindows
+from stream_app.starting.connect.message_lines import message_lines
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable, interval_seconds
-from stream_app.starting.counts.deployment_files import announced_steps
 from stream_app.starting.counts.doubts import (
     ABSENT,
     NOT_COUNTED,
@@ -39,7 +37,7 @@ from stream_app.starting.counts.doubts import (
 )
 from stream_app.starting.counts.tables import Progress, Written, count_cells
 from stream_app.starting.counts.times import calendar_days, check_zone, local_times, parse_times
-from stream_app.wire import MAX_COUNT, Activation
+from stream_app.wire import MAX_COUNT
 
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
@@ -95,8 +93,9 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
             "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
             'nonexistent = "drop" in [connect.files]',
         )
-    instants = np.where(mapping.ambiguous == "later", clock.late[index], clock.early[index])
-    twice = np.flatnonzero((clock.early != clock.late)[index] & is_real)
+    instants = (clock.late if mapping.ambiguous == "later" else clock.early)[index]
+    are_twice = (clock.early != clock.late) & clock.is_real
+    twice = np.flatnonzero(are_twice[index]) if are_twice.any() else np.zeros(0, dtype=np.int64)
     if twice.size and mapping.ambiguous == "refuse":
         first = datetime.fromtimestamp(int(clock.shown[index[twice[0]]]), UTC)
         raise InputError(
@@ -239,7 +238,8 @@ def whole_counts(
     text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), written, table.where(coded))
     form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
-    row = np.flatnonzero((coded.at >= 0) & ~np.append(good, True)[coded.at])
+    bad = ~np.append(good, True)  # the last is of rows without a cell, whose code is -1
+    row = np.flatnonzero(bad[coded.at]) if bad.any() else np.zeros(0, dtype=np.int64)
     if row.size:
         if decimals == "refuse" and pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py():
             remedy = 'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
@@ -260,10 +260,9 @@ def whole_counts(
         raise InputError(
             f"{table.what(name)} must hold counts up to {MAX_COUNT}", "a larger one", "correct it"
         )
-    none = coded.at < 0
-    values, rounded = np.append(values, NOT_COUNTED), np.append(values != exact, False)
-    at = np.where(none, values.size - 1, coded.at)
-    return values[at], int(rounded[at].sum())
+    rounded = np.append(values != exact, False)
+    several = int(rounded[coded.at].sum()) if rounded.any() else 0
+    return np.append(values, NOT_COUNTED)[coded.at], several
 
 
 def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool_]:
@@ -339,19 +338,21 @@ def read_archive(
     )
     interval = cells.seconds or interval_seconds(cells.instants)
     early = (cells.instants + interval > latest_seconds) & (cells.count != NOT_COUNTED)
-    cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
+    if early.any():
+        cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
     counted = cells.instants[cells.count != NOT_COUNTED]
     if not counted.size:
         found = "intervals that are not over only" if early.any() else "empty cells only"
         raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
     grid = steps or ArchiveSteps(int(counted.min()), interval)
     inside = (cells.instants >= counted.min()) & (cells.instants <= counted.max())
-    cells = replace(
-        cells,
-        instants=cells.instants[inside],
-        channel=cells.channel[inside],
-        count=cells.count[inside],
-    )
+    if not inside.all():
+        cells = replace(
+            cells,
+            instants=cells.instants[inside],
+            channel=cells.channel[inside],
+            count=cells.count[inside],
+        )
     rows_seconds = _row_seconds(grid, interval, names.sensors)
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
@@ -471,7 +472,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         starts = interval_starts(table, mapping, channels[0])
         found = [whole_counts(table, name, mapping.decimals, written) for name in chosen.count]
         rounded = sum(each for _, each in found)
-        row = np.flatnonzero(starts.kept)
+        row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
         cells = (
             np.tile(starts.instants[row], len(found)),
             np.concatenate([channel[row] for channel in channels]),
@@ -655,33 +656,6 @@ def write_counts(path: Path, counts: CountTable, windows: Mapping[str, CountedWi
             pa_csv.write_csv(_table(replace(counts, sensors=names)), file)
         else:
             pq.write_table(_table(counts), file)
-
-
-def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows] = _NONE) -> Iterator[bytes]:
-    """The activation and then the readings of each step, in order: as the messages' own models write them.
-
-    Every step is announced, an empty one, too: so a run takes an archive of any length.
-    """
-    heads = [b',"sensor":' + json.dumps(name).encode() for name in counts.sensors]
-    forms = np.array([head.replace(b"%", b"%%") + b',"count":%d}\n' for head in heads], dtype=object)
-
-    @lru_cache(64)  # sensors that count together do so again
-    def announced(names: tuple[str, ...]) -> list[bytes]:
-        return Activation(v=1, step=0, sensors=names).line().split(b'"step":0', 1)
-
-    @lru_cache(64)
-    def counted_by(is_counted: bytes) -> list[bytes]:
-        return [b"", *forms[np.frombuffer(is_counted, dtype=np.bool_)]]
-
-    is_counted = counts.table != NOT_COUNTED
-    for step, names in enumerate(announced_steps(counts)):
-        number = b'"step":%d' % step
-        if windows:
-            counting = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
-        yield number.join(announced(counting if windows else names))
-        row = is_counted[step]
-        start = b'{"v":1,"type":"reading",' + number
-        yield start.join(counted_by(row.tobytes())) % tuple(counts.table[step, row].tolist())
 
 
 def _table(counts: CountTable) -> pa.Table:

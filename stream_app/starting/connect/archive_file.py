@@ -339,7 +339,8 @@ class ArchiveTable:
         if pa.types.is_string(values.type) and len(values):
             trimmed: Any = pc.utf8_trim_whitespace(values)
             blank = np.asarray(pc.equal(trimmed, pa.scalar("")))
-            index = np.where((index >= 0) & blank[index], -1, index)
+            if blank.any():
+                index = np.where((index >= 0) & blank[index], -1, index)
         return Coded(pa.table({name: values}), index)
 
     def full(self, name: str, what: str) -> Coded:

@@ -102,7 +102,8 @@ class CountTable:
 
 def interval_seconds(instants: NDArray[np.int64]) -> int:
     """The interval of counts at these times (unix seconds); :class:`InputError` where it is not one."""
-    times = np.unique(instants)
+    is_another = np.append(True, instants[1:] != instants[:-1])  # rows of many sensors come hour by hour
+    times = np.unique(instants[is_another[: instants.size]])
     if times.size < 2:
         raise InputError("counts must be of at least two times", f"{times.size}", "give a longer file")
     gaps = np.diff(times)

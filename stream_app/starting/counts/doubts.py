@@ -57,6 +57,7 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
     ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
     """
     columns = np.ascontiguousarray(table.T)
+    series = [_counted(column) for column in columns]
     doubtful = [number for number, name in enumerate(names) if not is_named(name, answers.keep)]
     if answers.by_place:  # without a header the first row stands for names, and a number in it is a count
         names = [f"column {k + 1}" if _NUMBER.fullmatch(name) else name for k, name in enumerate(names)]
@@ -66,7 +67,7 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
             "each column must count people", f"{some_of(states)}, which say how others are", _IGNORE
         )
     if not answers.are_totals:
-        running = [names[each] for each in doubtful if never_falls(columns[each])]
+        running = [names[each] for each in doubtful if never_falls(series[each])]
         if running:
             raise InputError(
                 "counts must be of people in an interval",
@@ -84,14 +85,14 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
                 + (f"; and {len(found) - _NAMED} more such sums" if len(found) > _NAMED else ""),
                 _IGNORE,
             )
-    silent = [names[each] for each in doubtful if _is_silent(columns[each])]
+    silent = [names[each] for each in doubtful if _is_silent(series[each])]
     if silent:
         raise InputError(
             "each channel must have counted somebody",
             f"nothing but zeros of {some_of(silent)}, in {_DAY} intervals or more",
             _IGNORE,
         )
-    constant = [names[each] for each in doubtful if _is_constant(columns[each])]
+    constant = [names[each] for each in doubtful if _is_constant(series[each])]
     if constant and not answers.are_totals:  # of totals it says that nobody came
         raise InputError(
             "counts must be of people in each interval",
@@ -101,8 +102,13 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
         )
 
 
-def _is_constant(counts: NDArray[np.int64]) -> bool:
-    counted = counts[counts >= 0]
+def _counted(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The counts of a channel without intervals in which nobody counted."""
+    is_counted = column >= 0
+    return column if is_counted.all() else column[is_counted]
+
+
+def _is_constant(counted: NDArray[np.int64]) -> bool:
     return bool(counted.size >= _DAY and (counted == counted[0]).all())
 
 
@@ -112,8 +118,7 @@ def _is_state(name: str, names: Sequence[str]) -> bool:
     return state is not None and any(state["base"] in each for each in names if each != name)
 
 
-def _is_silent(counts: NDArray[np.int64]) -> bool:
-    counted = counts[counts >= 0]
+def _is_silent(counted: NDArray[np.int64]) -> bool:
     return bool(counted.size >= _DAY and not counted.any())
 
 
@@ -123,15 +128,13 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_NAMED])) + more
 
 
-def never_falls(counts: NDArray[np.int64]) -> bool:
+def never_falls(counted: NDArray[np.int64]) -> bool:
     """Whether counts of a channel look like a running total: they only rise, for long or from far up."""
-    counted = counts[counts >= 0]
-    if counted.size < 4:
+    if counted.size < 4 or (counted[1:] < counted[:-1]).any():
         return False
-    steps = np.diff(counted)
-    most = int(steps.max())
+    most = int(np.diff(counted).max())
     is_far_above = int(counted[0]) > 20 * most
-    return bool((steps >= 0).all() and most > 0 and (is_far_above or counted.size >= _DAY))
+    return most > 0 and (is_far_above or counted.size >= _DAY)
 
 
 def totals(columns: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
@@ -145,15 +148,24 @@ def totals(columns: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[i
     intervals = columns.shape[1]
     picked = np.linspace(0, intervals - 1, min(intervals, _ROWS // 8 if are_many else _ROWS))
     values = columns[:, np.unique(picked.astype(np.int64))]
-    thinned = [np.ascontiguousarray(values[:, ::every]) for every in (32, 4, 1)]
+    few, *more = (np.ascontiguousarray(values[:, ::every]) for every in (32, 4, 1))
     counted = values >= 0
     lower = [name.lower() for name in names]
-    busy = np.argsort(-np.where(counted, values, 0).sum(axis=1), kind="stable")[:_MANY].tolist()
-    for total in sorted(busy):
-        for parts in (_named_parts(total, lower), _least_squares_parts(total, thinned, counted)):
+    busy = np.sort(np.argsort(-np.where(counted, values, 0).sum(axis=1), kind="stable")[:_MANY])
+    possible = np.all(few <= _most(few[busy])[:, None], axis=2)
+    for total, chosen in zip(busy.tolist(), list(possible), strict=True):
+        for parts in (
+            _named_parts(total, lower),
+            _least_squares_parts(total, np.flatnonzero(chosen), more, counted),
+        ):
             if len(parts) > 1 and _is_sum(total, parts, values, counted):
                 yield total, parts
                 break
+
+
+def _most(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What each part of a total may have counted at most."""
+    return np.where(counts >= 0, counts, _NO_COUNT_IS_MORE)
 
 
 def _named_parts(total: int, names: Sequence[str]) -> list[int]:
@@ -164,22 +176,26 @@ def _named_parts(total: int, names: Sequence[str]) -> list[int]:
     base = " ".join(_TOTAL_WORDS.sub(" ", names[total]).split())
     if not base:
         return [each for each in range(len(names)) if each != total]
+    others = [name for each, name in enumerate(names) if each != total]
+    if base.isascii() and sum(base in name or not name.isascii() for name in others) < 2:
+        return []  # nearly all totals: a pattern takes long to compile
     own = re.compile(rf"^{re.escape(base)}(?!\w)|[(\[]{re.escape(base)}(?!\w)", re.IGNORECASE)
     return [each for each, name in enumerate(names) if each != total and own.search(name)]
 
 
 def _least_squares_parts(
-    total: int, thinned: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_]
+    total: int, chosen: NDArray[np.int64], thinned: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_]
 ) -> list[int]:
     """The channels that weigh one in the sum nearest to the total, of those that never count more than it.
 
-    ``thinned`` are the counts of few intervals, which rule most channels out, of more, and of all.
+    ``chosen`` do not in few intervals, which rule most channels out, and are looked at in more, and in all.
     """
     values = thinned[-1]
-    chosen = np.delete(np.arange(len(values)), total)
     for some in thinned:
-        most = np.where(some[total] >= 0, some[total], _NO_COUNT_IS_MORE)
-        chosen = chosen[~(some[chosen] > most).any(axis=1)]
+        if chosen.size <= 2:  # the total is one of them
+            return []
+        chosen = chosen[(some[chosen] <= _most(some[total])).all(axis=1)]
+    chosen = chosen[chosen != total]
     if chosen.size < 2:
         return []
     both = counted[chosen] & counted[total]
@@ -220,8 +236,11 @@ def remarks_of(table: NDArray[np.int64], names: Sequence[str], step_seconds: int
     """What may be a broken device, in a sentence each: the same count for most of a day and more."""
     least = max(_LONG_STEPS, -(-_LONG_SECONDS // step_seconds))
     for name, column in zip(names, np.ascontiguousarray(table.T), strict=True):
-        counts = column[column >= 0]
+        counts = _counted(column)
         if counts.size < 2 * least or not counts.any():
+            continue
+        every = least - 1  # of so many comparisons in a row one is looked at
+        if not (counts[1::every] == counts[:-1:every]).any():
             continue
         starts = np.flatnonzero(np.concatenate([[True], counts[1:] != counts[:-1]]))
         lengths = np.diff(np.append(starts, counts.size))

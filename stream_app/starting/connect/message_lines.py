@@ -1,0 +1,101 @@
+"""Counts by step as lines of a deployment's messages: texts that are known, and numbers between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.numerics.jit import bare_jit
+from stream_app.starting.connect.counted_windows import CountedWindows
+from stream_app.starting.counts.count_table import CountTable
+from stream_app.starting.counts.deployment_files import announced_steps
+from stream_app.wire import Activation
+
+_PIECE_BYTES = 1 << 18
+_MOST_DIGITS = 20
+_BEGIN, _END, _SENSORS = range(3)  # texts: how readings begin and end, what stands between of each sensor
+_READING = b'{"v":1,"type":"reading","step":', b"}\n"
+Bytes = NDArray[np.uint8]
+
+
+@bare_jit
+def _put(out: Bytes, at: int, texts: Bytes, starts: NDArray[np.int64], text: int) -> int:
+    """A text, and where it ends."""
+    begin, size = starts[text], starts[text + 1] - starts[text]
+    for k in range(size):
+        out[np.uint64(at + k)] = texts[np.uint64(begin + k)]
+    return int(at + size)
+
+
+@bare_jit
+def _put_number(out: Bytes, at: int, number: int) -> int:
+    """Its digits, and where they end."""
+    end, left = at + 1, number
+    while left >= 10:
+        end, left = end + 1, left // 10
+    for k in range(end - 1, at - 1, -1):
+        out[np.uint64(k)] = 48 + number % 10
+        number //= 10
+    return end
+
+
+@bare_jit
+def _put_steps(
+    out: Bytes,
+    begin: int,
+    longest: int,
+    table: NDArray[np.int64],
+    announced: NDArray[np.int64],
+    texts: Bytes,
+    starts: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Steps from ``begin`` on while the ``longest`` would fit: up to which, and how many bytes they take.
+
+    Text ``i`` goes from ``starts[i]`` to the next; what stands before and behind an announcement's step are
+    ``announced[step]`` and the next.
+    """
+    step, at = begin, 0
+    while step < len(table) and at + longest <= out.size:
+        at = _put(out, at, texts, starts, announced[step])
+        at = _put_number(out, at, step)
+        at = _put(out, at, texts, starts, announced[step] + 1)
+        for sensor in range(table.shape[1]):
+            if table[step, sensor] >= 0:
+                at = _put(out, at, texts, starts, _BEGIN)
+                at = _put_number(out, at, step)
+                at = _put(out, at, texts, starts, _SENSORS + sensor)
+                at = _put_number(out, at, table[step, sensor])
+                at = _put(out, at, texts, starts, _END)
+        step += 1
+    return step, at
+
+
+def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows]) -> Iterator[memoryview]:
+    """The activation and then the readings of each step, in order: as the messages' own models write them.
+
+    Every step is announced, an empty one, too: so a run takes an archive of any length. Sensors with
+    ``windows`` are announced with the last steps of these. A piece is to be written before the next is made.
+    """
+    texts = [*_READING, *(b',"sensor":%b,"count":' % json.dumps(name).encode() for name in counts.sensors)]
+    longest = sum(map(len, texts)) + len(counts.sensors) * (sum(map(len, _READING)) + 2 * _MOST_DIGITS)
+    announced = np.empty(len(counts.table), dtype=np.int64)
+    known: dict[tuple[str, ...], int] = {}
+    for step, at_work in enumerate(announced_steps(counts)):
+        names = at_work
+        if windows:
+            names = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
+        announced[step] = known.setdefault(names, len(texts) + 2 * len(known))
+    for names in known:
+        before, behind = Activation(v=1, step=0, sensors=names).line().split(b'"step":0', 1)
+        texts += [before + b'"step":', behind]
+    longest += 2 * max(map(len, texts)) + _MOST_DIGITS
+    out = np.empty(max(_PIECE_BYTES, longest), dtype=np.uint8)
+    joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
+    starts = np.cumsum([0, *map(len, texts)])
+    step = 0
+    while step < len(announced):
+        step, size = _put_steps(out, step, longest, counts.table, announced, joined, starts)
+        yield out[:size].data
