@@ -142,7 +142,7 @@ def _secret(
 
 def _print(document: dict[str, Any]) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
-    cli.say(f"{document['steps']:,} steps; sensor-steps released: {counts}")
+    cli.say(f"{document['steps']:,} steps; sensor-steps accounted: {counts}")
     if document["note"] is not None:
         cli.say(f"Note: {document['note']}.")
     cli.say(*map(_dp_sentence, document["differential_privacy"]))
