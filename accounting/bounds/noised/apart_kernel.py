@@ -51,9 +51,11 @@ SHOWN = 1e-8  # probability with which a count may be shown as it is: to be adde
 _MOST_SCORES = 64
 _UNITS = 4.0  # of what the plainest count adds to the score
 _FIRST_TILT, _TILTS = 1.25, 4  # for each unit of D^2, and how many are tried
+_SMALL_TILT = 0.3  # tried last, as is none: what is won with such weights is found without much search
 _GAMMAS = 8  # for each tilt
 _FARTHEST = 30.0  # a normal value is never farther from its mean
 _ROUNDING = 1e-12
+_OF_SQUARES = 1e-15  # of D^2 may be lost to rounding, with each count
 _MOST_LOG = 300.0  # of weights: with larger ones products would overflow, or what they are of vanish
 
 
@@ -173,22 +175,49 @@ def _weighed(
 @jit
 def _lower(
     line: _Line, tilt: float, log_gamma: float, least: NDArray[np.float64], lowest: NDArray[np.float64]
-) -> float:
-    """Lower the bound of each law, ``lowest`` (R,), with one ``gamma``; their sum with it."""
-    apart, total = np.empty(line.score.size), 0.0
+) -> tuple[float, float]:
+    """Lower the bound of each law, ``lowest`` (R,), with one ``gamma``; their sum with it, and its slope.
+
+    The slope is that in ``log_gamma``; the sum is convex in ``gamma``, so there is one valley.
+    """
+    apart, total, slope = np.empty(line.score.size), 0.0, math.exp(log_gamma) * least.sum()
     for n in range(apart.size):
         d, threshold = line.distance[n], log_gamma + tilt * line.score[n]
         beyond = 0.0  # is taken off, so nought is safe
         if threshold <= _MOST_LOG:
             beyond = math.exp(threshold) * _normal(-d / 2.0 - threshold / d)
         apart[n] = min(1.0, max(0.0, _normal(d / 2.0 - threshold / d) - beyond) + _ROUNDING)
+        slope -= line.won[:, n].sum() * beyond
     for r in range(least.size):
         found = math.exp(log_gamma) * least[r]
         for n in range(apart.size):
             found += line.won[r, n] * apart[n]
         lowest[r] = min(lowest[r], found)
         total += found
-    return total
+    return total, slope
+
+
+@jit
+def _go_down(
+    line: _Line, tilt: float, log_gamma: float, least: NDArray[np.float64], lowest: NDArray[np.float64]
+) -> None:
+    """Lower the bounds with values of ``gamma`` down the slope, by steps doubled until it turns, then halved.
+
+    ``gamma`` stays so small that nothing matters which was too small for a number in ``least``.
+    """
+    step, first_slope, has_turned = 1.0, 0.0, False
+    for number in range(_GAMMAS):
+        log_gamma = min(log_gamma, _MOST_LOG)
+        _, slope = _lower(line, tilt, log_gamma, least, lowest)
+        if number == 0:
+            first_slope = slope
+        elif (slope > 0.0) != (first_slope > 0.0):
+            has_turned = True
+        elif not has_turned:
+            step *= 2.0
+        if has_turned:
+            step *= 0.5
+        log_gamma += -step if slope > 0.0 else step
 
 
 @jit
@@ -212,21 +241,29 @@ def told_apart(
     scores, nothing, unit = _scores(marginal, time, cover, shift)
     won = frontier_by_score(person, raw_channels(hits), marginal, mistakes, outside, effort, scores)
     score = unit * (np.arange(scores.size).astype(np.float64) - scores.nought)
-    line = _Line(won, score, np.sqrt(np.maximum(nothing + score, _ROUNDING)))
+    rounded = _OF_SQUARES * (2 + time.size) * (nothing + np.abs(score))
+    line = _Line(won, score, np.sqrt(np.maximum(nothing + score + rounded, _ROUNDING)))
     lowest = np.empty(won.shape[0])
     for r in range(lowest.size):
         lowest[r] = won[r].sum()
-    # Both are looked for with steps that are halved and turned round where they led to nothing lower.
+    # Both are looked for with steps that are halved and turned round where they led to nothing lower. Scores
+    # may all lie far from nought: so gamma is looked for where their weights are usually one, too.
+    usual = (won * score).sum() / max(won.sum(), _ROUNDING)
     tilt, tilt_step, log_gamma, best = _FIRST_TILT, -_FIRST_TILT / 2.0, 0.0, np.inf
-    for _ in range(_TILTS):
+    for number in range(_TILTS + 2):
+        if number >= _TILTS:
+            tilt = _SMALL_TILT * (_TILTS + 1 - number)
         channels, lacking = _weighed(time, cover, shift, scores.lift, tilt * unit)
         finer = FrontierEffort(vectors, effort.tolerance * math.exp(-lacking), effort.expansions, -1)
         least = frontier_by_score(person, channels, marginal, mistakes, outside, finer, one)[:, 0]
         least *= math.exp(lacking) if lacking <= _MOST_LOG else np.inf
         least[np.isnan(least)] = np.inf
+        _go_down(line, tilt, -tilt * usual, least, lowest)
+        if number >= _TILTS:
+            continue
         gamma_step, best_here = 1.0, np.inf
         for _ in range(_GAMMAS):
-            found = _lower(line, tilt, log_gamma, least, lowest)
+            found, _ = _lower(line, tilt, log_gamma, least, lowest)
             if found >= best_here:
                 log_gamma -= gamma_step
                 gamma_step *= -0.5

@@ -107,3 +107,23 @@ def test_many_weak_counts_add_less_than_half_of_what_exact_ones_do() -> None:
     guess, ceiling = bound(1e-3), bound(0.5)
     assert bound(np.inf) == pytest.approx(1.0)
     assert guess < ceiling < guess + 0.5 * (1.0 - guess)
+
+
+def one_sensor(place: int, steps: int, shift: float, mistakes: int) -> float:
+    """Two places, (.9, .1) of the time, each kept for the next step half the time; a count of one of them."""
+    start = np.array([0.9, 0.1])
+    matrix = (0.5 * np.eye(2) + 0.5 * start)[np.newaxis]
+    person = LocalChain(chain_of(matrix, start), start, 0)
+    hits = np.zeros((steps, 2), np.bool_)
+    hits[:, place] = True
+    outside = Outside(start[np.newaxis], np.zeros(2), np.ones((1, 2)))
+    marginal, shifts = np.tile(start, (steps, 1)), np.full(steps, shift)
+    return told_apart(person, hits, marginal, np.arange(steps), hits, shifts, outside, mistakes, 16)
+
+
+@pytest.mark.parametrize(("steps", "most"), [(12, 0.87), (24, 0.82), (40, 0.72)])
+def test_a_count_of_the_likely_place_tells_no_more_than_one_of_the_other(steps: int, most: float) -> None:
+    """Somebody is at the one place or the other: both counts say the same."""
+    likely, rare = one_sensor(0, steps, 1.0, 1), one_sensor(1, steps, 1.0, 1)
+    assert likely <= most
+    assert likely == pytest.approx(rare, rel=0.01)
