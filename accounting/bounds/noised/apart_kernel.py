@@ -189,7 +189,9 @@ def _lower(
         apart[n] = min(1.0, max(0.0, _normal(d / 2.0 - threshold / d) - beyond) + _ROUNDING)
         slope -= line.won[:, n].sum() * beyond
     for r in range(least.size):
-        found = math.exp(log_gamma) * least[r]
+        found = least[r]  # nought times infinity would be no number
+        if found < np.inf:
+            found *= math.exp(log_gamma)
         for n in range(apart.size):
             found += line.won[r, n] * apart[n]
         lowest[r] = min(lowest[r], found)
