@@ -23,7 +23,7 @@ FIRST, FEW, ALL = range(3)
 class OneAccountEach(ContinuousAccountant):
     """The accountant with everybody apart, refined person by person."""
 
-    def _refined(self, step: int, seen: SeenSteps, published: object) -> Groups:
+    def _refined(self, step: int, seen: SeenSteps, published: object, among: object = None) -> Groups:
         accounts, settings, groups = self._accounts, self.settings, self._groups
         is_unreached = np.zeros(accounts.since.size, dtype=np.bool_)
         due = find_due(accounts, settings)
