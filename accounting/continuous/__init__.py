@@ -5,7 +5,7 @@
 
 from accounting.continuous.account_state import digest_of, pack_state, unpack_state
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant, PersonRisks
-from accounting.continuous.cascade import FEW_VECTORS, Units
+from accounting.continuous.cascade import Units
 from accounting.continuous.people import (
     QUANTILES,
     AccountPositions,

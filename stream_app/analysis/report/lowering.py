@@ -1,7 +1,7 @@
 """What would lower the risk of a run's most exposed people: what revealed most, and what less would do.
 
-Every step of the run is accounted again for them with other decisions, as a run with these would. No count is
-looked at, so the answer releases nothing.
+Every step of the run is accounted again for them with other decisions, as a run with these would: what is
+promised is what that run's report says of them. No count is looked at, so the answer releases nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.audit import InformationShare, information_shares
-from accounting.continuous import FEW_VECTORS, ContinuousAccountant
+from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed, public_error
@@ -78,8 +78,7 @@ class Change(NamedTuple):
     """Other decisions in every step: ceiling and added risk, means over people, each at one moment.
 
     The moments are those at which most was added as it was published, the same for every change: so two
-    changes differ by what they change only. They are what a run with these decisions says of them if its work
-    suffices. ``most_added`` is a ceiling for the most affected at any step, at most what such a run says.
+    changes differ by what they change only. ``most_added`` is that of the most affected at any step.
     ``error`` is the expected absolute error of a changed count, in people; None where nothing would be
     published, or nothing changes.
     """
@@ -255,11 +254,12 @@ def _change(
     among = np.zeros((len(shown), moments.size), dtype=np.bool_)
     among[at] = True
     risk, added = _figures(exposed.population, shown, horizon, among)
-    most_added = _most_added(exposed.population, shown, horizon, added, float(added[at].max()))
+    if (among := added > added[at].max()).any():  # only there the highest added risk at any step may be
+        added = np.minimum(added, _figures(exposed.population, shown, horizon, among)[1])
     mechanism = others or next(iter(chosen.values()), None)
     is_noised = mechanism is not None and mechanism.is_released
     error = public_error(mechanism) if mechanism is not None and is_noised else None
-    return Change(name, float(risk[at].mean()), float(added[at].mean()), most_added, error)
+    return Change(name, float(risk[at].mean()), float(added[at].mean()), float(added.max()), error)
 
 
 def _figures(
@@ -273,24 +273,3 @@ def _figures(
         counts = accountant.since <= step.step
         risk[row, counts], added[row, counts] = accountant.risk()[counts], accountant.added()[counts]
     return risk, added
-
-
-def _most_added(
-    population: Population,
-    steps: Sequence[StepSchedule],
-    horizon: HorizonSettings,
-    added: NDArray[np.float64],
-    most: float,
-) -> float:
-    """A ceiling for the highest added risk at any step, given that it is at least ``most`` at some step.
-
-    ``added`` (T, N) are ceilings already known. The largest ceiling does not depend on those at or below
-    ``most``, whatever finer bounds would make of them; so few vectors are tried first on those above it, and
-    all of them on those that are still above.
-    """
-    for vectors in (FEW_VECTORS, horizon.vectors):
-        among = added > most
-        if among.any():
-            finer = replace(horizon, vectors=vectors)
-            added = np.minimum(added, _figures(population, steps, finer, among)[1])
-    return float(added.max())
