@@ -785,12 +785,14 @@ class _Attempts:
     async def made(self, work: Coroutine[None, None, int]) -> int:
         """What the work returns; 0 where it failed and is to be done again."""
         task = asyncio.create_task(work)
-        while not task.done():
-            await asyncio.wait({task}, timeout=_WAIT_SECONDS)
-            if self._stop.is_set and not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-                return 0
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=_WAIT_SECONDS)
+                if self._stop.is_set and not task.done():
+                    return 0
+        finally:  # nothing goes on behind whoever asks to stop or cancels, and no error is left unread
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         try:
             done = task.result()
         except PeerError as error:
