@@ -17,7 +17,7 @@ from stream_app.cli.demo_command import demo
 from stream_app.cli.explain_command import explain
 from stream_app.cli.export_command import export
 from stream_app.cli.init_command import init
-from stream_app.cli.kafka_commands import persons, produce, rejected, replay, tail, topics, worker
+from stream_app.cli.kafka_commands import persons, produce, rejected, tail, topics, worker
 from stream_app.cli.keys_command import keys
 from stream_app.cli.ledger_command import ledger
 from stream_app.cli.noise_command import noise
@@ -26,7 +26,7 @@ from stream_app.cli.priors_command import priors
 from stream_app.cli.report_command import report
 from stream_app.cli.run_command import backfill, run
 from stream_app.cli.serve_command import serve
-from stream_app.cli.verify_command import verify
+from stream_app.cli.verify_command import replay, verify
 
 
 class GroupedCommands(TyperGroup):
@@ -81,8 +81,8 @@ def _options(
 COMMANDS: Mapping[str, tuple[typer.Typer | Callable[..., None], ...]] = {
     "Start here": (demo, explain, init, connect, check, config),
     "Decide": (priors, plan, serve),
-    "Run": (run, backfill, report, ledger, export, verify, keys),
-    "Kafka": (topics, persons, worker, produce, tail, replay, rejected),
+    "Run": (run, backfill, report, ledger, export, verify, replay, keys),
+    "Kafka": (topics, persons, worker, produce, tail, rejected),
     "Research": (audit, noise),
 }
 """By the heading that the help shows them under: what to begin with first, what only some need last."""

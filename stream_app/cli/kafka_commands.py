@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -461,47 +460,6 @@ def _print_totals(config: Path | None, *, follow: bool) -> None:
 
 
 _TOTALS_SECONDS = 30.0  # all of the log is read again
-
-
-# ``tallyguard replay``: all risks computed again from the logs.
-
-
-def replay(
-    config: cli.ConfigOption = None,
-    output: Annotated[Path | None, typer.Option(help="Also write the risks there, .jsonl.")] = None,
-    json: cli.JsonOption = False,
-) -> None:
-    """Compute all risks again from the logs and compare.
-
-    Reads people and decisions from Kafka and compares the risks with those reported live. Exit 1 if a single
-    bit differs. A person whose prior was replaced since differs before the change. Settings need to say where
-    the broker is: sensors, locations and what accounts depend on are in the record of the deployment.
-
-    \b
-    Examples:
-      tallyguard replay --config tallyguard.toml
-      tallyguard replay --config tallyguard.toml --output risks.jsonl --json
-    """
-    from models.private_files import private_file
-    from stream_app.kafka.deployment.deployment import Deployment
-    from stream_app.kafka.tools.replay import compare
-    from stream_app.kafka.tools.replay import replay as compute
-
-    deployment = Deployment.recorded(cli.settings_of(config))
-    if output is not None:
-        with private_file(output) as file:
-            compute(deployment, lambda partition, line: file.writelines((line, b"\n")))
-    result = compare(deployment)
-    if json:
-        cli.print_json({**asdict(result), "same": result.is_same})
-    else:
-        cli.say(
-            f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
-            f"{result.missing:,} missing, {result.different:,} different"
-        )
-        cli.say(*result.examples)
-    if not result.is_same:
-        raise SystemExit(1)
 
 
 # ``tallyguard rejected``: dead letters on Kafka.

@@ -1,8 +1,8 @@
-"""``tallyguard verify``: whether what a run has filed is whole."""
+"""``tallyguard verify`` and ``replay``: whether what was filed is whole, and follows from the log."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ from stream_app.cli import shared as cli
 if TYPE_CHECKING:
     from stream_app.analysis.checked_run import CheckedRun
     from stream_app.setup.run_folder.record import Entry
+    from stream_app.steps import Comparison
 
 
 def verify(
@@ -112,3 +113,62 @@ def _check_deployment(config: Path | None) -> tuple[CheckedRun, tuple[Entry, ...
     except RecordDamagedError as error:
         return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0), ()
     return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0), people
+
+
+def replay(
+    run: Annotated[Path | None, typer.Argument(help="Output folder of a run; none on Kafka.")] = None,
+    config: cli.ConfigOption = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the risks there, .jsonl.")] = None,
+    json: cli.JsonOption = False,
+) -> None:
+    """Compute all risks again from the log and compare.
+
+    Reads decisions and people, and no count, and compares every risk with the one that was written when the
+    step was released. Exit status 1 if a single bit differs. Another version of the program may bound some
+    risks otherwise, and both hold: that is said. The folder of a run needs no settings, unless its evidence
+    lies elsewhere or `kafka.partitions` was set; each step is computed for the people and under the rule that
+    it had. Without RUN the people and decisions are those of a deployment on Kafka, and settings say where
+    the broker is; there, a person whose prior was replaced since differs before the change.
+
+    \b
+    Examples:
+      tallyguard replay out
+      tallyguard replay out --output risks.jsonl --json
+      tallyguard replay --config tallyguard.toml
+    """
+    from contextlib import nullcontext
+    from dataclasses import asdict
+
+    from models.private_files import private_file
+
+    with nullcontext() if output is None else private_file(output) as file:
+        result = _replayed(run, config, lambda line: file and file.writelines((line, b"\n")))
+    if json:
+        cli.print_json({**asdict(result), "same": result.is_same})
+    else:
+        cli.say(
+            f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
+            f"{result.missing:,} missing, {result.different:,} different"
+        )
+        cli.say(*result.examples)
+        if result.passed_over:
+            cli.say(
+                f"The first {result.passed_over:,} steps are not compared: the version that accounted them "
+                "kept no record of what it did so with."
+            )
+        if result.versions and not result.is_same:
+            cli.say(f"Some steps were accounted by another version: {', '.join(result.versions)}.")
+    if not result.is_same:
+        raise SystemExit(1)
+
+
+def _replayed(run: Path | None, config: Path | None, take: Callable[[bytes], object]) -> Comparison:
+    settings = cli.settings_of(config)
+    if run is not None:
+        from stream_app.embedded.replay import replay_run
+
+        return replay_run(run, settings, take)
+    from stream_app.kafka.deployment.deployment import Deployment
+    from stream_app.kafka.tools.replay import compare
+
+    return compare(Deployment.recorded(settings), take)

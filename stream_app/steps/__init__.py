@@ -31,6 +31,7 @@ from stream_app.steps.plan import (
     with_windows,
 )
 from stream_app.steps.risk_output import (
+    Comparison,
     JsonlRisks,
     ParquetRisks,
     RiskRecords,

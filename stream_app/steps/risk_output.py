@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nsmallest
 from io import BytesIO
@@ -239,3 +240,59 @@ def _in_crowd(records: RiskRecords, block: slice) -> list[str]:
 
 def _by_text(levels: Mapping[float, Value]) -> dict[str, Value]:
     return {repr(level): value for level, value in levels.items()}
+
+
+# A replay beside what was written.
+
+_MOST_EXAMPLES = 5
+
+
+@dataclass
+class Comparison:
+    """The replay beside what was written; ``examples`` are the first lines that differ.
+
+    ``versions`` are those of the program that accounted some of the steps, where they are not this one. The
+    first ``passed_over`` steps are of a version that did not record what they were accounted with.
+    """
+
+    steps: int = 0
+    people: int = 0
+    compared: int = 0
+    missing: int = 0
+    different: int = 0
+    examples: list[str] = field(default_factory=list)
+    versions: list[str] = field(default_factory=list)
+    passed_over: int = 0
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the replay gives exactly what was written."""
+        return self.missing == 0 and self.different == 0
+
+    def hold(self, line: bytes, written: bytes | None) -> None:
+        """Compare a line with what was written about the same step and person; None where nothing was."""
+        self.compared += 1
+        if written is None:
+            self.missing += 1
+        elif written != line:
+            self.different += 1
+        else:
+            return
+        self.note(line)
+
+    def lack(self, line: bytes) -> None:
+        """A line was written that the replay does not have."""
+        self.missing += 1
+        self.note(line)
+
+    def note(self, line: bytes) -> None:
+        """Keep one of the first examples."""
+        if len(self.examples) < _MOST_EXAMPLES:
+            self.examples.append(line.decode())
+
+    @staticmethod
+    def subject(line: bytes) -> bytes:
+        """What a line is about: the part of it before the first figure."""
+        kind = line.find(b'"type":"risk_summary"')
+        end = line.find(b',"partition"') if kind >= 0 else line.find(b',"risk":')
+        return line[:end]

@@ -7,31 +7,13 @@ bit with what the workers wrote, except for people whose prior was changed since
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, enter_records
 from stream_app.kafka.broker.clients import Reader, consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, in_pieces
-from stream_app.steps import JsonlRisks
-
-
-@dataclass
-class Comparison:
-    """The replay beside what the workers wrote; ``examples`` are the first lines that differ."""
-
-    steps: int = 0
-    people: int = 0
-    compared: int = 0
-    missing: int = 0
-    different: int = 0
-    examples: list[str] = field(default_factory=list)
-
-    @property
-    def is_same(self) -> bool:
-        """Whether the replay gives exactly what was written."""
-        return self.missing == 0 and self.different == 0
+from stream_app.steps import Comparison, JsonlRisks
 
 
 def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[int, int]:
@@ -56,30 +38,23 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
     return steps, sum(len(accounts.pseudonyms) for accounts in partitions)
 
 
-def compare(deployment: Deployment) -> Comparison:
+def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda line: None) -> Comparison:
     """Replay, and compare every line with what the workers wrote about the same step and person."""
     written: dict[tuple[int, bytes], set[bytes]] = {}
     with consuming(deployment.connection) as consumer:
         for record in records(consumer, deployment.topics.risks):
             line = record.value or b""
-            written.setdefault((record.partition, _subject(line)), set()).add(line)
+            written.setdefault((record.partition, Comparison.subject(line)), set()).add(line)
     result = Comparison()
 
     def hold(partition: int, line: bytes) -> None:
-        live = written.pop((partition, _subject(line)), None)
-        result.compared += 1
-        if live is None:
-            result.missing += 1
-        elif live != {line}:
-            result.different += 1
-        else:
-            return
-        if len(result.examples) < 5:
-            result.examples.append(line.decode())
+        take(line)
+        live = written.pop((partition, Comparison.subject(line)), set())
+        result.hold(line, next(iter(live - {line} or live), None))
 
     result.steps, result.people = replay(deployment, hold)
-    result.missing += len(written)
-    result.examples += [next(iter(lines)).decode() for lines in list(written.values())[:5]]
+    for lines in written.values():
+        result.lack(next(iter(lines)))
     return result
 
 
@@ -109,10 +84,3 @@ def _lines(accounts: PartitionAccounts) -> Iterator[bytes]:
     for block in JsonlRisks(accounts.pseudonyms).blocks(step, accounts.records()):
         yield from block.splitlines()
     yield accounts.named(accounts.summary()).line().rstrip()
-
-
-def _subject(line: bytes) -> bytes:
-    """What a line is about: the part of it before the first figure."""
-    kind = line.find(b'"type":"risk_summary"')
-    end = line.find(b',"partition"') if kind >= 0 else line.find(b',"risk":')
-    return line[:end]
