@@ -75,12 +75,13 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def run(commands: str, folder: Path, environment: dict[str, str]) -> str:
     """What the commands of a block print; the installation is done already.
 
-    `tallyguard` on a line of its own is a copy of one process: two dozen starts would take most of the time.
+    `tallyguard` on a line of its own, perhaps after variables, is a copy of one process: two dozen starts
+    would take most of the time.
     """
     wanted = [line for line in commands.splitlines() if line not in INSTALLING]
     return "".join(
         run_copy(line, folder, environment)
-        if line.startswith("tallyguard ") and not set(line) & set("|<>&;$")
+        if re.match(r"(\w+=\S* )*tallyguard ", line) and not set(line) & set("|<>&;$")
         else run_shell(line, folder, environment)
         for line in wanted
     )
@@ -90,7 +91,10 @@ def run_copy(line: str, folder: Path, environment: dict[str, str]) -> str:
     """What it prints, errors too."""
     log = folder / "printed.log"
     log.unlink(missing_ok=True)
-    code = Copy(COMMAND_LINE, shlex.split(line)[1:], environment, log).wait()
+    words = shlex.split(line)
+    command = words.index("tallyguard")
+    given = dict(word.split("=", 1) for word in words[:command])
+    code = Copy(COMMAND_LINE, words[command + 1 :], environment | given, log).wait()
     assert code == 0, log.read_text()
     return log.read_text()
 
