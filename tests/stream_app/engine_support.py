@@ -37,8 +37,7 @@ POLICY = FixedPolicy(REGISTRY, Gaussian(2.0), {"B": Raw()})
 OUTPUTS = ("decisions.jsonl", "releases.jsonl", "risks.jsonl", "rejected.jsonl")
 NOISE_SECRET = hex_key("11")
 PSEUDONYM_SECRET = hex_key("22")
-LITTLE = 3_000_000
-LITTLE_WORK = {"sharpen_operations": LITTLE, "attack_draws": 64}
+LITTLE_WORK = {"sharpen_operations": 3_000_000, "attack_draws": 64}
 """Enough where nothing depends on it: not everybody is reached by the refined bounds."""
 
 
@@ -58,8 +57,8 @@ def no_prior(record: bytes) -> bytes:
     return json.dumps(fields).encode()
 
 
-def accountant(people: int = 6, operations: int | None = LITTLE) -> ContinuousAccountant:
-    """The real accountant of these people; without a limit it works a hundred times as long."""
+def accountant(people: int = 6, operations: int | None = None) -> ContinuousAccountant:
+    """The real accountant of these people."""
     return ContinuousAccountant(population(people), HorizonSettings(4, 1, operations=operations))
 
 
