@@ -14,7 +14,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO
 
 from numba.np.ufunc import parallel
 
@@ -29,16 +31,28 @@ _CONTEXT.set_forkserver_preload(["tests.prepared"])
 
 
 class Copy:
-    """``python -c CODE ARGUMENTS`` in the folder of its log; has what tests use of ``subprocess.Popen``."""
+    """``python -c CODE ARGUMENTS`` in the folder of its log; has what tests use of ``subprocess.Popen``.
+
+    Where it is ``piped``, it reads what is written to ``stdin``; else nothing.
+    """
 
     def __init__(
-        self, code: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path
+        self,
+        code: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        piped: bool = False,
     ) -> None:
         self.args = (code, *arguments)
         self.log = log
-        call = (code, arguments, dict(environment), log)
-        self._process = _CONTEXT.Process(target=_run, args=call, daemon=True)
-        self._process.start()
+        read, write = _CONTEXT.Pipe(duplex=False)
+        with read, write:
+            self.stdin: IO[bytes] | None = os.fdopen(os.dup(write.fileno()), "wb") if piped else None
+            call = (code, arguments, dict(environment), log, read)
+            self._process = _CONTEXT.Process(target=_run, args=call, daemon=True)
+            self._process.start()
 
     @property
     def pid(self) -> int:
@@ -77,7 +91,12 @@ class Copy:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
+def _run(
+    code: str, arguments: Sequence[str], environment: dict[str, str], log: Path, given: Connection
+) -> None:
+    os.dup2(given.fileno(), 0)
+    given.close()
+    sys.stdin = os.fdopen(0, closefd=False)
     with log.open("ab") as output:
         for standard in (1, 2):
             os.dup2(output.fileno(), standard)

@@ -10,6 +10,8 @@ import pytest
 from tests import ROOT
 from tests.rooms import arrows, folder_of, imports, layers, modules
 
+pytestmark = pytest.mark.xdist_group("imports")  # all read who imports whom, once in one process
+
 MAY_IMPORT = {
     "models": {"models"},
     "accounting": {"models", "accounting"},

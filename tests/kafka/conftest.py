@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,10 @@ from tests.kafka.support import Process
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test here to one of two processes, each with its brokers; they wait most of the time."""
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            folder = item.path.relative_to(here).parts[0]
-            group = "kafka-faults" if folder in ("faults", "cluster") else "kafka"
-            item.add_marker(pytest.mark.xdist_group(group))
+        if item.nodeid.startswith("tests/kafka/"):
+            apart = item.nodeid.startswith(("tests/kafka/faults/", "tests/kafka/cluster/"))
+            item.add_marker(pytest.mark.xdist_group("kafka-faults" if apart else "kafka"))
 
 
 @pytest.fixture(scope="session", autouse=True)

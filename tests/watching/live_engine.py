@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from stream_app.city import City, CityOptions, build_city
 from stream_app.starting.demo import Scenario, prepare
-from tests.watching.services import free_port, get, running, wait_until
+from tests.copies import COMMAND_LINE, Copy
+from tests.watching.services import free_port, get, until_over, wait_until
 
 COMPILE_SECONDS = 600.0  # a machine that has not compiled the kernels yet does it now
 TOKEN = "a-token-for-the-tests-only"
-_COMMAND = [sys.executable, "-c", "from stream_app.cli import main; main()", "run", "--keep-open"]
 
 
 class LiveEngine:
     """A running engine that waits for messages; :meth:`send` lets simulated hours pass."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, city: City, scenario: Scenario) -> None:
+    def __init__(self, process: Copy, port: int, city: City, scenario: Scenario) -> None:
         self.process, self.port, self.city, self.scenario = process, port, city, scenario
         self.address = f"http://127.0.0.1:{port}/"
         self._lines = [b"".join(message.line() for message in step.messages()) for step in city.steps(200)]
@@ -59,12 +58,12 @@ def live_engine(folder: Path, people: int = 120, token: str | None = TOKEN) -> I
         (folder / "page.token").write_text(token)
         text = scenario.settings.read_text()
         scenario.settings.write_text(f'page_token_file = "{folder / "page.token"}"\n{text}')
-    command = [
-        *_COMMAND,
-        *("--priors", str(scenario.priors), "--config", str(scenario.settings)),
+    words = [
+        *("run", "--keep-open", "--priors", str(scenario.priors), "--config", str(scenario.settings)),
         *("--output", str(scenario.output), "--listen", f"127.0.0.1:{port}"),
     ]
-    with running(command, folder / "engine.log", stdin=subprocess.PIPE) as process:
+    process = Copy(COMMAND_LINE, words, os.environ, folder / "engine.log", piped=True)
+    with until_over(process):
         engine = LiveEngine(process, port, city, scenario)
         wait_until("the engine's page", lambda: get(engine.address + "-/ready")[0] == 200, COMPILE_SECONDS)
         yield engine

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,15 +47,22 @@ def running(command: Sequence[str], log: Path, **options: object) -> Iterator[su
     """A process while the block runs; its output goes to ``log``."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, **options)  # type: ignore[call-overload]
-        try:
+        with until_over(process):
             yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+
+
+@contextmanager
+def until_over(process: Any) -> Iterator[None]:
+    """A process while the block runs: then it is told to end, and made to where it does not."""
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def get(url: str, seconds: float = 5.0, **headers: str) -> tuple[int, str]:

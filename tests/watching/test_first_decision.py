@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +17,9 @@ from stream_app.setup.run_folder.record import read_entries
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo import prepare
 from tests import ROOT
+from tests.copies import COMMAND_LINE, Copy
 from tests.watching.live_engine import COMPILE_SECONDS
-from tests.watching.services import free_port, get, program, running, wait_until
+from tests.watching.services import free_port, get, program, until_over, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +56,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     lines = [b"".join(message.line() for message in step.messages()) for step in city.steps(HOURS)]
     run(load_settings(scenario.settings), RunOptions(scenario.output), city.population, chunks=lines)
     port = free_port()
-    code = "from stream_app.cli import main; main()"
-    command = [sys.executable, "-c", code, "serve", str(folder), "--listen", f"127.0.0.1:{port}"]
     log = folder.parent / "serve.log"
-    with running(command, log):
+    words = ["serve", str(folder), "--listen", f"127.0.0.1:{port}"]
+    with until_over(Copy(COMMAND_LINE, words, os.environ, log)):
         address = f"http://127.0.0.1:{port}/"
         wait_until("the page", lambda: log.exists() and "Open " in log.read_text(), COMPILE_SECONDS)
         assert get(address + "plain")[0] == 200

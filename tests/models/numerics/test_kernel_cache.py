@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -169,11 +170,22 @@ def test_a_full_disk_is_said_and_stops_nothing(tmp_path: Path, where: str) -> No
     assert ("they are kept in" if where == "of ours" else "again at every command") in said
 
 
+@cache
+def compiled() -> dict[Path, bytes]:
+    """A cache with a kernel in it: what its files hold."""
+    with tempfile.TemporaryDirectory() as folder:
+        use(NUMBA_CACHE_DIR=folder)
+        files = [each for each in Path(folder).rglob("*") if each.is_file()]
+        return {each.relative_to(folder): each.read_bytes() for each in files}
+
+
 @pytest.mark.parametrize("ending", ["nbi", "nbc", "both"])
 @pytest.mark.parametrize("harm", ["empty", "torn", "other bytes"])
 def test_a_file_that_is_torn_is_compiled_again(tmp_path: Path, ending: str, harm: str) -> None:
     """As by a power loss: it ended every command with an error of pickle's."""
-    use(NUMBA_CACHE_DIR=str(tmp_path))
+    for name, content in compiled().items():
+        (tmp_path / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
     files = [each for each in tmp_path.rglob("*.nb?") if ending in ("both", each.suffix[1:])]
     assert files
     for each in files:

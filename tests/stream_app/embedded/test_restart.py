@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -16,7 +14,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_app.watching.metrics import EngineMetrics
-from tests import ROOT
 from tests.copies import Copy
 from tests.stream_app.embedded.run_once import KINDS
 from tests.stream_app.embedded.test_journal import Crash, Disk
@@ -46,13 +43,12 @@ def released(output: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def wait_for_steps(process: subprocess.Popen[bytes] | Copy, output: Path, steps: int) -> None:
+def wait_for_steps(process: Copy, output: Path, steps: int) -> None:
     """Until so many steps are published, or the process has ended."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and (done := released(output)) < steps:
         if time.monotonic() > deadline:
-            where = process.where() if isinstance(process, Copy) else ""
-            raise AssertionError(f"the run does not get on: {done} of {steps} steps\n{where}")
+            raise AssertionError(f"the run does not get on: {done} of {steps} steps\n{process.where()}")
         time.sleep(0.001)
 
 
@@ -129,11 +125,9 @@ def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Pat
     assert everything_in(output) == whole("plain")
 
 
-def start_piped(output: Path) -> subprocess.Popen[bytes]:
+def start_piped(output: Path) -> Copy:
     """A run that reads from a pipe."""
-    command = [sys.executable, "-m", "tests.stream_app.embedded.run_once", str(output)]
-    environment = {**os.environ, "NUMBA_NUM_THREADS": "1"}
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, env=environment)
+    return Copy(RUN, [str(output)], os.environ, output.with_suffix(".log"), piped=True)
 
 
 @pytest.mark.slow
@@ -154,8 +148,10 @@ def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
     process.stdin.close()
     rest = b'{"v":1,"type":"reading","step":1,"sensor":"B","count":9}\n'
     again = start_piped(output)
-    again.communicate(rest, timeout=PATIENCE_SECONDS)
-    assert again.returncode == 0
+    assert again.stdin is not None
+    with again.stdin as stdin:
+        stdin.write(rest)
+    assert again.wait(PATIENCE_SECONDS) == 0
     values = [line["releases"] for line in json_lines(output / "releases.jsonl")]
     assert values == [[{"sensor": "B", "mechanism": "raw", "value": count}] for count in (4, 9)]
 

@@ -225,7 +225,7 @@ def embedded(deployment: Deployment, messages: list[Activation | Reading]) -> li
         Intake(deployment.registry, StepWindow(2), 100),
         FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()}),
         KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
-        people_of(accountant()),
+        people_of(accountant(operations=0)),  # nobody's risk is compared
     )
     closed = []
     for number, message in enumerate(messages):
@@ -335,7 +335,7 @@ def test_devices_that_seem_broken_are_found_by_dying_workers_of_regions_as_by_a_
         Intake(deployment.registry, run, 100),
         FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()}),
         KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
-        people_of(accountant()),
+        people_of(accountant(operations=0)),  # nobody's risk is compared
         devices=watched,
     )
     for number, message in enumerate(messages):
@@ -510,7 +510,7 @@ def test_late_and_corrected_counts_come_once_with_the_step_that_closes_next(
         Intake(deployment.registry, StepWindow.of(deployment.settings), 100),
         policy_from(deployment.settings.release, deployment.registry),
         KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
-        people_of(accountant()),
+        people_of(accountant(operations=0)),  # nobody's risk is compared
     )
     closed = []
     for number, message in enumerate(messages):

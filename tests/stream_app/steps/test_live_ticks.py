@@ -7,14 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests import ROOT
+from tests.copies import Copy
 from tests.stream_app.embedded.run_once import GRACE_SECONDS, STEP_SECONDS
+from tests.stream_app.embedded.test_restart import RUN
 from tests.stream_app.engine_support import activation, json_lines, lines_of, reading, run_on
 from tests.watching.services import wait_until
 from tests.wrong_clock import TRUE, YEAR_AHEAD, WrongClock
@@ -29,22 +30,7 @@ def of_step(step: int) -> bytes:
     return lines_of([activation(step, "A", "B"), reading(step, "A", step), reading(step, "B", 1)])
 
 
-def start(output: Path, origin: int, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """A live run on a pipe."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.stream_app.embedded.run_once",
-        str(output),
-        "-",
-        f"ticks:{origin}",
-    ]
-    threads = {"NUMBA_NUM_THREADS": "1"}
-    environment = {**os.environ, **threads, **(environment or {})}
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, env=environment)
-
-
-def give(process: subprocess.Popen[bytes], lines: bytes) -> None:
+def give(process: subprocess.Popen[bytes] | Copy, lines: bytes) -> None:
     assert process.stdin is not None
     process.stdin.write(lines)
     process.stdin.flush()
@@ -68,7 +54,7 @@ def test_a_live_run_killed_between_ticks_publishes_each_step_once_as_if_never_ki
     run_on(tmp_path / "whole", [sent], settings={**ticks, "origin": origin})
     output, before = tmp_path / "killed", b""
     for target in (2, 5, 8, STEPS):
-        process = start(output, origin)
+        process = Copy(RUN, [str(output), "-", f"ticks:{origin}"], os.environ, tmp_path / "log", piped=True)
         give(process, sent)
         own = max(target, len(before.splitlines()) + 1)  # the process before may have been faster than asked
         wait_until(f"{own} steps", lambda own=own: count(output) >= own)
@@ -91,7 +77,16 @@ def test_a_live_run_whose_clock_jumps_a_year_ahead_and_back_loses_nothing(tmp_pa
     """Steps are reported while they last; none may have been closed for good."""
     clock, output = WrongClock(tmp_path), tmp_path / "out"
     origin, step, jumped_at = int(time.time()) + 1, 0, STEPS_AT_MOST
-    process = start(output, origin, clock.environment)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.stream_app.embedded.run_once",
+        str(output),
+        "-",
+        f"ticks:{origin}",
+    ]
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1", **clock.environment}
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, env=environment)
     while step < min(jumped_at + 6, STEPS_AT_MOST):
         wait_until(f"step {step}", lambda step=step: time.time() >= origin + step * STEP_SECONDS)
         if jumped_at == STEPS_AT_MOST and count(output) >= 2:

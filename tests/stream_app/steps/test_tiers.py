@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from stream_app.steps.plan import KeyedPublisher, public_release, release_for_ti
 from stream_app.steps.policy import policy_from
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.wire.messages import SensorValue, StepRelease, TierValue
+from tests.copies import COMMAND_LINE, Copy
 from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
     NOISE_SECRET,
@@ -251,13 +251,13 @@ def test_a_report_of_tiers_and_correlated_noise_is_made_by_another_process(tmp_p
     released["sensors"] = {"B": {"mechanism": "correlated"}}  # type: ignore[assignment]
     run_on(tmp_path / "out", [lines_of(messages_of_a_day(8, 4))], settings={"release": released})
     page = tmp_path / "report.html"
-    main = [sys.executable, "-c", "from stream_app.cli import main; main()"]
-    command = [*main, "report", str(tmp_path / "out"), "--output", str(page)]
-    subprocess.run(command, check=True, capture_output=True)
+    words = ["report", str(tmp_path / "out"), "--output", str(page)]
+    log = tmp_path / "reports.log"
+    assert Copy(COMMAND_LINE, words, os.environ, log).wait(600) == 0, log.read_text()
     assert "Decided, tiered" in page.read_text()
     assert "Decided, correlated" in page.read_text()
     (tmp_path / "noise.npy").rename(tmp_path / "elsewhere.npy")
     for more in ([], ["--covariance", str(tmp_path / "elsewhere.npy")]):
         page.unlink()
-        subprocess.run([*command, *more], check=True, capture_output=True)
+        assert Copy(COMMAND_LINE, [*words, *more], os.environ, log).wait(600) == 0, log.read_text()
         assert "Decided, correlated" in page.read_text()

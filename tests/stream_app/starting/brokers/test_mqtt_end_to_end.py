@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests import ROOT
+from tests.copies import COMMAND_LINE, Copy
 from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, wait_online
 from tests.watching.services import free_port, wait_until
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-COMMAND = [sys.executable, "-c", "import sys; from stream_app.cli import main; sys.exit(main())"]
 STEPS = 6
 
 
-def command(*arguments: object) -> subprocess.Popen[bytes]:
+def command(folder: Path, *arguments: object) -> Copy:
     """A command of ours."""
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], env=ENVIRONMENT)
+    return Copy(COMMAND_LINE, [*map(str, arguments)], os.environ, folder / "commands.log")
 
 
 def settings_file(folder: Path, broker: Mosquitto, authority: Path, own: Path) -> Path:
@@ -74,7 +70,7 @@ def test_counts_come_from_a_broker_and_releases_go_back(tmp_path: Path) -> None:
     config, taken, out = settings_file(tmp_path, broker, authority, own), tmp_path / "in", tmp_path / "out"
     with broker.running():
         other = Other(plain, "tallyguard/#")
-        connector = command("connect", "mqtt", "--config", config, "--output", taken)
+        connector = command(tmp_path, "connect", "mqtt", "--config", config, "--output", taken)
         try:
             wait_online(plain, "city")
             for step in range(STEPS):
@@ -92,13 +88,14 @@ def test_counts_come_from_a_broker_and_releases_go_back(tmp_path: Path) -> None:
         assert {each["step"]: each["count"] for each in taken_counts if each["sensor"] == "mill"} == {
             step: 10 * step for step in range(STEPS)
         }, "what was provisional is left out"
-        run = command(
-            "run", "--config", config, "--input", messages, "--output", out, "--create-keys", "--listen", ""
-        )
+        files = "--config", config, "--input", messages, "--output", out
+        run = command(tmp_path, "run", *files, "--create-keys", "--listen", "")
         assert run.wait(300) == 0
         released = [json.loads(line) for line in (out / "releases.jsonl").read_bytes().splitlines()]
         assert [each["step"] for each in released] == list(range(STEPS))
-        connector = command("connect", "mqtt", "--config", config, "--output", taken, "--releases", out)
+        connector = command(
+            tmp_path, "connect", "mqtt", "--config", config, "--output", taken, "--releases", out
+        )
         try:
             last = "tallyguard/city/releases"
             wait_until(
