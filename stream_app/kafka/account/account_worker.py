@@ -21,7 +21,7 @@ from models.exceptions import MechanismError, ScheduleError, SensorError, Tallyg
 from models.keys import SnapshotKey
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
-from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.account.partition_accounts import OnProgress, PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource, Refuse, SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.broker.clients import LogEnds, LogError, Writer, log_while_waiting
@@ -52,14 +52,22 @@ _RECENT = 20  # earlier proposals that are read: one may be waiting for the new 
 
 
 class PartitionLoader:
-    """Builds accounts up to some step from the topics: a snapshot if it can be used, people, the log."""
+    """Builds accounts up to some step from the topics: a snapshot if it can be used, people, the log.
+
+    ``on_progress`` is called after each piece of the work, which it may end by an exception.
+    """
 
     def __init__(
-        self, deployment: Deployment, thread: WorkThread, snapshots: SnapshotKeeper, refuse: Refuse
+        self,
+        deployment: Deployment,
+        thread: WorkThread,
+        snapshots: SnapshotKeeper,
+        refuse: Refuse,
+        on_progress: OnProgress,
     ) -> None:
         self._deployment = deployment
         self._thread = thread
-        self._on_progress = thread.pulse.progress
+        self._on_progress = on_progress
         self._snapshots = snapshots
         self._refuse = refuse
         self.persons = PersonSource(deployment, refuse)
@@ -203,6 +211,10 @@ def answer_if_sound(
         return None
 
 
+class _TakenAwayError(Exception):
+    """A partition that is being loaded was given to another worker."""
+
+
 class _PartitionProposal(NamedTuple):
     """A proposal and the partition it is put to."""
 
@@ -228,7 +240,10 @@ class AccountWorker(Job):
         self._risks = RiskTopic(deployment.connection, deployment.topics)
         self._thread = WorkThread(pulse, "accountant")
         self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.counters.snapshots.inc)
-        self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
+        self._loader = PartitionLoader(
+            deployment, self._thread, self._snapshots, self._refuse, self._progress
+        )
+        self._loading: int | None = None
         settings = deployment.settings
         self._answers_proposals = settings.decided_limit is not None or settings.has_crowd
         self._marks = SegmentMarks(deployment)
@@ -389,11 +404,31 @@ class AccountWorker(Job):
             self._owns_any.set()
         self._watch.owns(self._partitions.values())
 
+    def _progress(self) -> None:
+        """A piece of long work is done; :class:`_TakenAwayError` where nobody needs the rest of it here.
+
+        The first worker of a group that starts is given all partitions until the next one has joined.
+        """
+        self._pulse.progress()
+        if self._loading is not None and self._loading not in self._assignment:
+            raise _TakenAwayError
+
     async def _load(self, partition: int, step: int) -> None:
-        """Load a partition's accounts before a step; from then on agents take its records."""
+        """Load a partition's accounts before a step, unless it is taken away meanwhile.
+
+        From then on agents take its records.
+        """
         persons, proposals = self._topics.persons, self._topics.proposals
         self._app.pause(persons, partition)
-        self._partitions[partition] = await self._loader.load(partition, step)
+        self._loading = partition
+        try:
+            self._partitions[partition] = await self._loader.load(partition, step)
+        except _TakenAwayError:
+            logger.info("partition %d was taken away before it was loaded", partition)
+            self._partitions.pop(partition, None)  # those before lack changes; given back, it is loaded anew
+            return
+        finally:
+            self._loading = None
         await self._app.read_from(persons, partition, self._loader.persons.next_offsets[partition])
         if self._answers_proposals:
             begin, end = await bounds(self._deployment.connection, proposals, partition)
@@ -452,7 +487,8 @@ class AccountWorker(Job):
                 came = sum(entry is not None for entry in changes.values())
                 if accounts.settings.needs_every_step:
                     await self._load(partition, accounts.next_step)
-                    accounts = self._partitions[partition]
+                    if (accounts := self._partitions.get(partition)) is None:
+                        continue
                 else:
                     await self._loader.enter(accounts, changes)
                 logger.info(

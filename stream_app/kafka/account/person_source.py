@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import is_transient, start_producer
@@ -112,21 +113,22 @@ class PersonSource:
         last = -1
         waiting: dict[str, Any] = {}
         size = 0
-        async for record in read_partition(self._connection, self._topic, partition):
-            last = record.offset
-            if record.key == MARK:
-                continue
-            name = pseudonym_in(record)
-            if name in waiting or size >= TOGETHER_BYTES:
-                await self._enter(people, [*waiting.values()])
-                waiting, size = {}, 0
-            if record.value and known.get(name) == digest_of(record.value):
-                unchanged.add(name)
-                people.pop(name, None)
-            else:
-                waiting[name] = record
-                size += bytes_of(record)
-            on_progress()
+        async with aclosing(read_partition(self._connection, self._topic, partition)) as records:
+            async for record in records:
+                last = record.offset
+                if record.key == MARK:
+                    continue
+                name = pseudonym_in(record)
+                if name in waiting or size >= TOGETHER_BYTES:
+                    await self._enter(people, [*waiting.values()])
+                    waiting, size = {}, 0
+                if record.value and known.get(name) == digest_of(record.value):
+                    unchanged.add(name)
+                    people.pop(name, None)
+                else:
+                    waiting[name] = record
+                    size += bytes_of(record)
+                on_progress()
         await self._enter(people, [*waiting.values()])
         self.next_offsets[partition] = last + 1
         self._changes.pop(partition, None)

@@ -274,9 +274,11 @@ _NO_VALUES = {
     *("noise_key", "pseudonym_key"),
 }
 """Settings that facts have in another form, or as a fingerprint."""
-_CROWD = "crowd."
+_CROWD, DRAWS = "crowd.", "draws"
 _ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
 _RECORD, _PEOPLE = b"record-", b"people-"
+CHAINS = "chains"
+"""What an entry of the record of people says: the fewest chains in a record of anybody."""
 INPUTS, RECORD_HEAD = "inputs", "record"
 """What the basis of a progress record has beside settings: ids of the input topics; head of the record of
 rules, by which lost entries are noticed."""
@@ -314,7 +316,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     if settings.sharpen and settings.sharpen_operations != OPERATIONS:
         basis["sharpen_operations"] = settings.sharpen_operations
     if settings.draws > 1:
-        basis["draws"] = settings.draws
+        basis[DRAWS] = settings.draws
     if registry.in_windows:  # accounted in every step, also before their windows end
         basis["windows"] = mechanisms_of_windows(registry)
     basis |= facts_if_set(settings)
@@ -490,8 +492,8 @@ def _fingerprint(value: object) -> str:
 
 GROWN = frozenset({"locations", "sensors"})
 _ASKED = SHARPENED | {f"{CHECK}.kappa_min", f"{CHECK}.priors", "adversary"}
-_ASKED |= {f"{_CROWD}{name}" for name in CrowdSettings.model_fields if name != "on"}
-"""With what everything is accounted again: sharpening, a radius around the priors, the crowd's adversary."""
+_ASKED |= {f"{_CROWD}{name}" for name in CrowdSettings.model_fields if name != "on"} | {DRAWS}
+"""With what everything is accounted again: sharpening, a radius around the priors, the crowd, chains."""
 LOOKED_AT = _ASKED | {HOLIDAYS}
 RECORDED = LOOKED_AT | {WINDOWS}
 
@@ -666,11 +668,27 @@ class Deployment:
         if self.has_renewed_in_crowd(NewPriors.TOLD):
             refuse_told(self.settings, self.registry)
 
-    def join(self, *, is_deciding: bool = False) -> bool:
+    @property
+    def chains_there(self) -> int:
+        """How many chains for each person are on the topic, by the last load of people that said so."""
+        said = [each.about[CHAINS] for each in self.record.people() if CHAINS in each.about]
+        return int(said[-1] if said else self.facts.basis.get(DRAWS, 1))
+
+    def require_chains(self) -> None:
+        """:class:`RunChangedError` for more chains than people's records have: nobody could be accounted."""
+        if (there := self.chains_there) < self.settings.draws:
+            raise RunChangedError(
+                "the records of all people must have as many chains as evidence and posterior_draws say",
+                f"{there} of {self.settings.draws}",
+                "load everybody with these settings first (`tallyguard persons load`)",
+            )
+
+    def join(self, *, is_deciding: bool = False, is_loading: bool = False) -> bool:
         """Take what the deployment was begun with, and has grown to; whether it has begun.
 
         :class:`RunChangedError` if it was begun with other settings, or is at other places. Whoever decides
-        on steps may have changed what is looked at, and writes it next.
+        on steps may have changed what is looked at, and writes it next; whoever loads people brings the
+        chains for that.
         """
         begun = self.read_record()
         if begun is None:
@@ -682,6 +700,8 @@ class Deployment:
             apart |= {WINDOWS}
         if is_deciding:
             apart |= RECORDED
+        if is_loading and self.settings.draws >= self.facts.basis.get(DRAWS, 1):
+            apart |= {DRAWS}
         check_same(self.facts.basis, self.basis, apart)
         if network is not None:  # the files here may be older, or newer, but not of another deployment
             unknown = [each for each in network.present if each.window and each.name not in self.registry]

@@ -178,6 +178,7 @@ class _Opened(NamedTuple):
 
     person: PersonMessage
     digest: bytes
+    draws: int
 
 
 def _entries(records: Sequence[_Opened]) -> list[PersonEntry | NoPersonError]:
@@ -191,8 +192,8 @@ def _entries(records: Sequence[_Opened]) -> list[PersonEntry | NoPersonError]:
 
 
 def _entry(record: _Opened, prior: Unchecked) -> PersonEntry:
-    person, digest = record
-    drawn = None if person.draws is None else np.array(person.draws, dtype=np.float64)
+    person, digest, draws = record
+    drawn = np.array(person.draws[:draws], dtype=np.float64) if person.draws and draws > 1 else None
     said = person.assumed, digest, drawn, person.told
     return PersonEntry(person.person, person.effective_from, prior, -1, *said)
 
@@ -206,7 +207,7 @@ def _open_person(key: bytes, value: bytes, deployment: str, draws: int, *, in_cr
         )
     if key.decode("utf-8", "replace") != person.person:
         raise NoPersonError("the record's key must be the person's pseudonym")
-    if (1 if person.draws is None else len(person.draws)) != draws:
+    if draws > 1 and len(person.draws or ()) < draws:
         raise NoPersonError(
             f"there must be {draws} chains for a person, as evidence and posterior_draws say; load it again"
         )
@@ -217,7 +218,7 @@ def _open_person(key: bytes, value: bytes, deployment: str, draws: int, *, in_cr
         )
     if len({len(chain) for chain in person.draws or ()}) > 1:
         raise NoPersonError("all chains of a person must have as many moves; load it again")
-    return _Opened(person, digest_of(value))
+    return _Opened(person, digest_of(value), draws)
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -407,6 +408,9 @@ DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_
 
 
 def person_kind(deployment: str, draws: int = 1, *, in_crowd: bool = False) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest, each with so many chains (1: the prior itself)."""
+    """The people of the deployment with this digest, each with so many chains (1: the prior itself).
+
+    Of a record with more the first ones count, so that more are there before ``posterior_draws`` is raised.
+    """
     begin = partial(_open_person, deployment=deployment, draws=draws, in_crowd=in_crowd)
     return RecordKind("a person", LARGE_BYTES, begin, secret=True, finish=_entries)

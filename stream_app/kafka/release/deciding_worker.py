@@ -375,6 +375,7 @@ class DecidingWorker(Job):
         if has_begun:
             if deployment.looks_otherwise:
                 await asyncio.to_thread(deployment.refuse_crowd_of_told)
+                await asyncio.to_thread(deployment.require_chains)
                 await self._require_accounted(progress.next_step)
             await asyncio.to_thread(deployment.join, is_deciding=True)
         else:
@@ -404,7 +405,7 @@ class DecidingWorker(Job):
         if accounted < step:
             raise RunChangedError(
                 "all steps that were decided must be accounted before thresholds, sharpening, a check of the "
-                "priors, the crowd or holidays change",
+                "priors, the crowd, posterior_draws or holidays change",
                 f"not yet steps {accounted} to {step - 1}",
                 "let account workers run until they have caught up (lag on their page), then start it again",
             )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,12 @@ from stream_app.kafka.account.person_source import MARK
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.kafka.deployment.deployment import Deployment, check_topics_of, require_record_sizes
+from stream_app.kafka.deployment.deployment import (
+    CHAINS,
+    Deployment,
+    check_topics_of,
+    require_record_sizes,
+)
 from stream_app.kafka.deployment.log_reader import accounted_steps, last_step
 from stream_app.kafka.deployment.records import (
     PersonEntry,
@@ -70,6 +76,7 @@ class Known(NamedTuple):
     first_step: int
     is_told: bool
     prior: bytes
+    chains: int
 
 
 def prepared(settings: Settings, population: Population) -> tuple[Deployment, Pseudonymiser]:
@@ -108,7 +115,7 @@ def load_people(
     Begins the deployment if it has not begun. Sends nobody with another pseudonym key than it was begun with,
     as the same people would be there twice; nor with other priors than those the settings' check is about.
     Only here all priors are seen together. Chains that stand for people, where there is evidence, are drawn
-    here, too.
+    here, too, and more of them than the deployment has may come before ``posterior_draws`` is raised.
     """
     author = author or Author.given()
     population = as_set(settings, population)
@@ -116,7 +123,7 @@ def load_people(
     connection, topics = deployment.connection, deployment.topics
     names = key.pseudonyms(population.people)
     check_topics_of(deployment)
-    if not deployment.join():
+    if not deployment.join(is_loading=True):
         deployment.record.begin(deployment.basis)
     if population.location_names != deployment.location_names:
         raise RunChangedError(
@@ -159,7 +166,9 @@ def load_people(
         about = {"people": change._asdict(), "priors_file": priors_file}
         deployment.record.note_people(step, author, about)
     begun_anew = {number for number, was in enumerate(there) if was is not None and was.is_told} - {*new}
-    with writing(connection) as producer:
+    stays = known.keys() - {*names, *gone} | {names[number] for number in begun_anew}
+    fewest = min([population.draws, *(was.chains for name in stays if (was := known[name]) is not None)])
+    with _noting_chains(deployment, step, author, fewest), writing(connection) as producer:
         records = person_records(population, names, first, deployment.digest)
         for number, (pseudonym, value) in enumerate(records):
             if number in begun_anew:  # the topic has their law at the step that was told
@@ -170,6 +179,17 @@ def load_people(
             producer.send(topics.persons, None, key=pseudonym.encode())
     count = sum(each is not None for each in there)
     return LoadedCount(topics.persons, len(names), len(gone), count, step, words)
+
+
+@contextmanager
+def _noting_chains(deployment: Deployment, step: int, author: Author, fewest: int) -> Iterator[None]:
+    """Note that nobody has fewer chains than this: once all are sent, or before where some had more."""
+    there, about = deployment.chains_there, {"people": PeopleChange()._asdict(), CHAINS: fewest}
+    if fewest < there:
+        deployment.record.note_people(step, author, about)
+    yield
+    if fewest > there:
+        deployment.record.note_people(step, author, about)
 
 
 def _first_step(was: Known | None, now: int) -> int:
@@ -291,7 +311,9 @@ def _known(connection: Connection, topics: Topics) -> dict[str, Known | None]:
 
 def _read(value: bytes) -> Known:
     is_told = _TOLD.search(value) is not None
-    return Known(first_step_in(value), is_told, _prior_in(value, is_told=is_told))
+    chains = value.find(b',"draws":[[')
+    count = 1 if chains < 0 else value.count(b"],[", chains) + 1
+    return Known(first_step_in(value), is_told, _prior_in(value, is_told=is_told), count)
 
 
 _TOLD = re.compile(rb'"told"\s*:\s*true')  # only a member: quotes within a string are escaped

@@ -34,7 +34,7 @@ CHECK = "priors_check"
 PEOPLE = frozenset({"priors", "people", "people_kept", "assumed_habits"})
 """What is recorded of the people: :mod:`stream_app.setup.run_folder.people_record` compares them in words."""
 
-DECIDED = frozenset({"release", "schedule", "drawn", "crowd", "adversary", CHECK, _KEY})
+DECIDED = frozenset({"release", "schedule", "drawn", "draws", "crowd", "adversary", CHECK, _KEY})
 """What decisions follow from, besides accounts: it may change from one step on, with --accept-changes.
 
 A check of the priors may be added, or get stricter, without that: ceilings only rise.

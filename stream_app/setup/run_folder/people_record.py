@@ -275,7 +275,9 @@ def change_in_words(entry: Entry) -> str | None:
     if not entry.about.get("people"):
         return None
     change = PeopleChange(**{key: entry.about["people"].get(key) for key in PeopleChange._fields})
-    return f"{change.in_words()} from step {entry.step:,} on{_file_of(entry)}"
+    chains = entry.about.get("chains")
+    said = f"{chains} chains for each person" if chains and change == PeopleChange() else change.in_words()
+    return f"{said} from step {entry.step:,} on{_file_of(entry)}"
 
 
 def priors_by_steps(entries: Sequence[Entry], steps: int) -> tuple[str, ...]:

@@ -22,13 +22,8 @@ LEAST_SHARES = 64
 _SEED, _MIX = 0x9747B28C, np.uint32(0x5BD1E995)
 
 
-def partition_of(key: str, partitions: int) -> int:
-    """The partition a broker's clients put a key in: Austin Appleby's MurmurHash2 of its bytes, modulo."""
-    return int(partitions_of([key], partitions)[0])
-
-
 def partitions_of(keys: Sequence[str], partitions: int) -> NDArray[np.int64]:
-    """:func:`partition_of` of many keys, (N,)."""
+    """Where a broker's clients put keys, (N,): Austin Appleby's MurmurHash2 of their bytes, modulo."""
     encoded = [key.encode() for key in keys]
     hashed = np.empty(len(encoded), dtype=np.uint32)
     sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))

@@ -365,6 +365,7 @@ def test_an_account_worker_under_a_budget_begins_again_for_a_sensor_with_windows
 
 
 CLOCK = {"timezone": "Europe/Berlin", "origin": "2026-06-01T00:00:00+02:00", "step_seconds": 3600}
+FEW = {"evidence": Path("few.parquet"), "posterior_draws": 3}
 LOOKED_AT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "thresholds": ({}, {"thresholds": (0.2,)}),
     "sharpening": ({"sharpen_operations": 10**6}, {"sharpen_operations": 10**7, "sharpen_above": 0.4}),
@@ -372,9 +373,14 @@ LOOKED_AT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "holidays": (CLOCK, {**CLOCK, "holidays": ("2026-06-04",)}),
     "a check of the priors": ({}, {"priors_check": REFUTED}),
     "a crowd": ({}, {"crowd": {"on": True}}),
+    "more chains": (FEW, {**FEW, "posterior_draws": 5}),
     "another crowd": ({"crowd": {"on": True}}, {"adversary": "crowd", "crowd": {"on": True, "known": 1}}),
 }
-NEEDS_REASON = {"a crowd": "adversary, crowd.alone", "another crowd": "adversary, crowd.known"}
+NEEDS_REASON = {
+    "a crowd": "adversary, crowd.alone",
+    "another crowd": "adversary, crowd.known",
+    "more chains": "draws",
+}
 
 
 @pytest.mark.parametrize("what", LOOKED_AT)

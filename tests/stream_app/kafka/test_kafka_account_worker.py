@@ -123,6 +123,74 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
     assert [step for partition, step in written if partition == 1] == list(range(3, 7))
 
 
+def test_a_partition_that_is_taken_away_while_it_is_loaded_is_not_loaded_to_the_end(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first worker of a group is given all until the next joins. Given back, one is loaded anew."""
+    people = parsed(person_records(population(40), [f"{k:032x}" for k in range(40)], 0, "d"))
+    opened: list[int] = []
+
+    class People(MagicMock):
+        next_offsets = dict.fromkeys(range(4), 0)
+
+        async def load(self, partition: int, *arguments: object) -> SimpleNamespace:
+            if not opened:
+                await worker.assigned({2, 3})
+            opened.append(partition)
+            return SimpleNamespace(unchanged=set(), changes=dict(people))
+
+    class Group(MagicMock):
+        async def read_from(self, *where: object) -> None:
+            read_from.append(where[1])
+
+    async def last_risk_step(*_: object) -> int:
+        return -1
+
+    monkeypatch.setattr("stream_app.kafka.account.account_worker.last_risk_step", last_risk_step)
+    worker, read_from = worker_of(deployment, steps_of(deployment, 1)), list[Any]()
+
+    async def work() -> None:
+        worker._loader.persons, worker._app = People(), Group()
+        await worker.assigned({0, 1, 2, 3})
+        await worker._settle()
+        assert (opened, read_from, set(worker._partitions)) == ([0, 2, 3], [2, 3], {2, 3})
+        await worker.assigned({0, 3})
+        await worker._settle()
+
+    asyncio.run(work())
+    assert (opened, read_from, set(worker._partitions)) == ([0, 2, 3, 0], [2, 3, 0], {0, 3})
+    assert all(len(each.pseudonyms) == 40 for each in worker._partitions.values())
+
+
+def test_people_of_a_partition_that_is_taken_away_while_they_change_are_loaded_anew(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where accounts need every step: what changed was taken already, and must not be lost."""
+    worker, everybody = worker_of(deployment), population(3)
+    accounts = PartitionAccounts(0, deployment)
+    monkeypatch.setattr(Settings, "needs_every_step", True)
+
+    class People(MagicMock):
+        def waiting(self) -> tuple[int, ...]:
+            return (0,)
+
+        def take(self, partition: int) -> dict[str, Any]:
+            return parsed(person_records(everybody, ["a", "b", "c"], 0, "d"))
+
+        async def load(self, *arguments: object) -> SimpleNamespace:
+            await worker.assigned(set())
+            await worker.assigned({1})
+            return SimpleNamespace(unchanged=set(), changes=self.take(0))
+
+    async def work() -> None:
+        worker._loader.persons, worker._app = People(), MagicMock()
+        worker._partitions, worker._assignment = {0: accounts}, {0}
+        await worker._change_people()
+        assert not worker._partitions
+
+    asyncio.run(work())
+
+
 def test_without_a_snapshot_nobody_hides_others_once_priors_were_renewed_in_a_crowd(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,17 +13,18 @@ from models.exceptions import PriorError
 from models.prior_files import save_evidence
 from models.priors import Evidence, Lists, MovementPrior, Population, with_draws
 from stream_app.embedded import RunOptions, run
-from stream_app.exceptions import InputError
+from stream_app.exceptions import InputError, RunChangedError
 from stream_app.kafka.account.account_watch import view_of
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.records import NoPersonError, people_of, person_records
-from stream_app.kafka.tools.person_loading import _check_size
+from stream_app.kafka.deployment.records import NoPersonError, PersonEntry, people_of, person_records
+from stream_app.kafka.tools.person_loading import _check_size, load_people
 from stream_app.setup.given_priors import as_set
 from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.run_folder.people_record import change_in_words
+from stream_app.setup.run_folder.record import Entry
 from stream_app.setup.settings import Settings
 from stream_app.steps import JsonlRisks
-from stream_app.steps.policy.people_shards import partition_of
 from stream_app.wire import StepDecision
 from tests.stream_app.engine_support import (
     NAMES,
@@ -34,6 +35,8 @@ from tests.stream_app.engine_support import (
     settings,
 )
 from tests.stream_app.kafka.deployments import parse_person
+from tests.stream_app.kafka.test_kafka_new_priors import Topic
+from tests.stream_app.partitions import partition_of
 
 DRAWS, STEPS = 4, 11
 
@@ -157,14 +160,56 @@ def test_records_with_other_chains_are_refused_alone(tmp_path: Path) -> None:
         value = json.dumps({**sound, "draws": draws}).encode()
         with pytest.raises(NoPersonError, match="load it again"):
             parse_person(names[0].encode(), value, deployment.digest, draws=DRAWS)
-    with pytest.raises(NoPersonError, match="there must be 1 chains"):
-        parse_person(names[0].encode(), records[names[0]], deployment.digest)
+    with pytest.raises(NoPersonError, match="must have as many moves"):
+        value = json.dumps({**sound, "draws": [*sound["draws"], [0.5]]}).encode()
+        parse_person(names[0].encode(), value, deployment.digest, draws=DRAWS)
     entries = list(entries_of(deployment, everybody, names).values())
     entries[0] = entries[0]._replace(draws=entries[0].draws[:, 1:])
     entries[2] = entries[2]._replace(draws=entries[2].draws * 0.5)
     found = people_of(entries, NAMES)
     assert [each.pseudonym for each in found.refused] == [names[0], names[2]]
     assert found.population.people == tuple(names[1:2] + names[3:])
+
+
+def test_more_chains_are_loaded_before_their_number_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of a record are those of fewer, bit for bit; whoever decides asks whether all are there."""
+    topic, few = Topic(monkeypatch), given_in(tmp_path)
+    more = few.model_copy(update={"posterior_draws": DRAWS + 2})
+    fewer = few.model_copy(update={"posterior_draws": DRAWS - 1})
+    record = "stream_app.kafka.deployment.deployment.DeploymentTopic"
+    monkeypatch.setattr(f"{record}.begun", lambda _: Deployment.of(few).basis)
+    monkeypatch.setattr(f"{record}.entries", lambda _: ())
+    deciding = Deployment.of(more)
+    deciding.read_record()
+
+    def latest(draws: int) -> list[PersonEntry]:
+        last = {key: value for key, value in topic.log if value}
+        return [parse_person(key, value, deciding.digest, draws=draws) for key, value in last.items()]
+
+    load_people(few, people(), None)
+    before = latest(DRAWS)
+    load_people(few, people(), None)
+    assert not topic.record
+    with pytest.raises(RunChangedError, match=rf"{DRAWS} of {DRAWS + 2}.*persons load"):
+        deciding.require_chains()
+    with pytest.raises(RunChangedError, match=f"draws was {DRAWS}, is {DRAWS - 1}"):
+        load_people(fewer, people(), None)
+    load_people(more, people().subset([0, 1]), None)  # the others have as many as before
+    assert not topic.record
+    load_people(more, people(), None)
+    deciding.require_chains()
+    assert [about["chains"] for _, _, about in topic.record] == [DRAWS + 2]
+    for was, now, plain in zip(before, latest(DRAWS), latest(1), strict=True):
+        assert was.draws is not None and now.draws is not None
+        assert was.draws.tobytes() == now.draws.tobytes()
+        assert plain.draws is None
+    load_people(few, people().subset([3]), None)
+    with pytest.raises(RunChangedError, match=f"{DRAWS} of {DRAWS + 2}"):
+        deciding.require_chains()
+    entry = Entry.model_construct(step=7, about=topic.record[0][2])
+    assert change_in_words(entry) == f"{DRAWS + 2} chains for each person from step 7 on"
 
 
 def test_people_without_evidence_are_not_loaded(tmp_path: Path) -> None:

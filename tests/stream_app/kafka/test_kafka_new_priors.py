@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,6 +221,8 @@ class Topic:
         for name in ("begin", "begin_people", "begun"):
             monkeypatch.setattr(f"{record}.{name}", lambda *_: None)
         monkeypatch.setattr(f"{record}.note_people", lambda _, *noted: self.record.append(noted))
+        entries = lambda _: [SimpleNamespace(about=about) for _, _, about in self.record]  # noqa: E731
+        monkeypatch.setattr(f"{record}.people", entries)
 
     def send(self, topic: str, value: bytes | None, *, key: bytes) -> None:
         assert topic == "persons"

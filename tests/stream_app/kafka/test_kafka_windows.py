@@ -36,7 +36,6 @@ from stream_app.setup.combinations import Runner
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.steps import Intake, JsonlRisks, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
-from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import Negotiation, Proposal, Source
 from stream_app.wire import MAX_STEP, StepDecision, StepRelease
 from stream_app.wire.messages import decision_of
@@ -53,6 +52,7 @@ from tests.stream_app.engine_support import (
 )
 from tests.stream_app.kafka.deployments import enter, parsed
 from tests.stream_app.kafka.test_region_cores import Actor, Logs, actors, produce_all, published
+from tests.stream_app.partitions import partition_of
 
 REGION_OF = {"A": "north", "bridge": "south", "hall": "north", "door": "south"}
 

@@ -14,7 +14,6 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import person_records
 from stream_app.steps.policy import Decided
-from stream_app.steps.policy.people_shards import partition_of
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire import Reading, RiskSummary
 from tests.hex_keys import hex_key
@@ -30,6 +29,7 @@ from tests.stream_app.engine_support import (
     settings,
 )
 from tests.stream_app.kafka.deployments import parse_person
+from tests.stream_app.partitions import partition_of
 
 STEPS = 12
 PEOPLE = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population().people)

@@ -30,7 +30,6 @@ from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, PeopleAccounts
 from stream_app.steps.policy import BudgetPolicy, policy_from, undecided_step
-from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import (
     Answer,
     CrowdAnswer,
@@ -44,6 +43,7 @@ from stream_app.wire import CROWD_SUMS, RiskSummary, SensorDecision, StepDecisio
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, run_on, settings
 from tests.stream_app.kafka.deployments import parse_person
+from tests.stream_app.partitions import partition_of
 from tests.stream_app.steps.test_attack import PEOPLE, Shown, Uncounted
 from tests.stream_app.steps.test_proposals import LOCATIONS, REGISTRY, SOURCE, negotiate
 

@@ -14,11 +14,12 @@ from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
-from stream_app.steps.policy.people_shards import partition_of, partitions_of, people_shares
+from stream_app.steps.policy.people_shards import partitions_of, people_shares
 from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent, Source
 from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
 from tests.accounting.test_clock_changes import calendar_of, spring
+from tests.stream_app.partitions import partition_of
 
 LOCATIONS = 8
 TIMELESS = tuple(f"t{k}" for k in range(10))
