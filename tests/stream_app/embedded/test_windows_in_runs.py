@@ -129,7 +129,7 @@ def test_the_account_is_that_of_the_windows_in_single_steps(tmp_path: Path) -> N
     """In every step, those before a window's end too, it is what the library says of the same windows."""
     rows = [row for row in ROWS if row["name"] in ("bridge", "door")]
     release = {"mechanism": "gaussian", "sigma": 6.0}
-    chosen = deployment(tmp_path, rows, release=release, sharpen_operations=3_000_000)
+    chosen = deployment(tmp_path, rows, release=release, sharpen_operations=10**11)
     day = [
         message
         for step in range(STEPS)
