@@ -8,6 +8,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.frontier_kernel import EXPANSIONS
 from accounting.bounds.patterns.segments_kernel import (
     Nodes,
     enter,
@@ -110,6 +111,7 @@ def bound_by_pattern(
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_FRONTIER_OPERATIONS = 1e9  # at most; a second or so of one core
+_MOST_COMPLETED = 2.0  # times as many for completions
 _MOST_BESIDE_FRONTIER = 2e7  # operations where the frontier bound, which is the lower one, is computed too
 _ENOUGH_VECTORS = 16
 _FAR_BELOW = 0.1  # of a moment bound of a low order: there the frontier bound is the lower one, too
@@ -163,14 +165,19 @@ class Size:
 
 
 def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = MOST_FRONTIER_OPERATIONS) -> int:
-    """Vectors of the frontier bound, up to ``wanted``, that memory and ``most`` operations allow; maybe 0."""
+    """Vectors of the frontier bound, up to ``wanted``, that memory and ``most`` operations allow; maybe 0.
+
+    All searches together end after so many expansions a vector, however many segments a long horizon has; the
+    completions of all of them are computed first, in operations that take a fraction of an expansion's.
+    """
     rows = mistakes + 1
-    if (size.hits + size.steps * rows) * size.places > MOST_ENTRIES:
-        return 0
-    one_expansion = rows * (size.moves + 2 * size.places)
-    segments = 0.5 * (size.hits + 1) * (size.hits + 2)
-    a_vector = segments * max(1.0, size.steps / 3) * rows * one_expansion
     entries = size.steps * rows * size.places
+    completions = 0.5 * (size.hits + 1) * size.steps * rows * size.moves
+    if size.hits * size.places + entries > MOST_ENTRIES or completions > _MOST_COMPLETED * most:
+        return 0
+    segments = 0.5 * (size.hits + 1) * (size.hits + 2)
+    expansions = min(segments * max(1.0, size.steps / 3) * rows, float(EXPANSIONS))
+    a_vector = expansions * rows * (size.moves + 2 * size.places)
     return int(min(wanted, most / a_vector, MOST_ENTRIES // entries))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
+from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import frontier_bound
 from accounting.bounds.patterns.frontier_kernel import (
     FrontierEffort,
@@ -212,6 +213,22 @@ def test_hundred_places_and_two_mistakes_are_bounded_near_the_best_attack() -> N
     bounds = audit.bounds.model_dump()
     assert bounds["frontier"] <= 2.0 * audit.attacks["either"].success
     assert bounds["moment"] > 50 * bounds["frontier"]
+
+
+@pytest.mark.slow
+def test_a_week_of_hours_is_bounded_near_the_best_attack() -> None:
+    """However many segments a long horizon has, all its searches end after so many expansions."""
+    random = np.random.default_rng(1)
+    matrix = 0.05 * random.dirichlet(np.ones(6), size=6) + 0.95 * np.eye(6)
+    counted = [[int(random.integers(0, 6))] for _ in range(168)]
+    exposure = raw_exposure(np.full(6, 1.0 / 6.0), matrix, counted)
+    audit = audit_exposure(exposure, 5, attacks=AttackSettings(draws=1))
+    assert audit.attacks is not None
+    attack = max(each.success for each in audit.attacks.values() if each is not None)
+    assert attack <= audit.certified + 1e-9
+    assert audit.certified <= 1.3 * attack < 0.7
+    wide = Size(steps=168, places=100, moves=10_000, hits=3360, has_cycle=False)
+    assert affordable_vectors(wide, 20, 64) == 0, "completions alone would take minutes"
 
 
 @pytest.mark.slow
