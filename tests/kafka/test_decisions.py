@@ -60,7 +60,11 @@ def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(
     """Sums of partitions, decisions by them, both ceilings: bit for bit; a replay takes the logged sums."""
     population, sensors, messages = small_city(120)
     lines = messages(STEPS)
-    more = {"adversary": "crowd", "release": budget(**{"budget.share": 0.25}), "kafka": {"answer_seconds": 60}}
+    more = {
+        "adversary": "crowd",
+        "release": budget(**{"budget.share": 0.25}),
+        "kafka": {"answer_seconds": 60},
+    }
     if of_personas:
         population = replace(population, weights=np.tile([1.0, 3.0, 0.4, 12.5], 30))
         more |= in_doubt(sensors[0][0])
