@@ -48,6 +48,9 @@ def private_draft(path: Path) -> Iterator[Path]:
     draft.unlink(missing_ok=True)  # left by a process that was killed
     try:
         os.close(new_file(draft, PRIVATE_FILE))
+    except OSError as error:  # nobody has heard of the draft
+        raise OSError(error.errno, error.strerror, str(path.parent)) from None
+    try:
         yield draft
     finally:
         draft.unlink(missing_ok=True)

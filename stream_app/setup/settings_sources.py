@@ -163,6 +163,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
                 remedy if variable is None else f"set {variable}, or {remedy}",
             )
         text = table[name]
+        if _has_truth_value(text) and not {bool, Any, object} & set(_kinds_in(field.annotation)):
+            raise SettingsError(
+                f"setting {place + name} must be a number, a text or a list of them",
+                "true or false, which are for what is on or off",
+                "write the value",
+            )
         is_file = _names_file(field) or (name == "preset" and str(text).endswith(".toml"))
         if is_file and isinstance(text, str):
             table[name] = str(path.parent / text)
@@ -188,6 +194,19 @@ def _entries(
                 if isinstance(each, dict):
                     inner = f"{place}{name}.{key}." if is_by_name else f"{place}{name}."
                     yield from _entries(section, each, inner)
+
+
+def _has_truth_value(value: Any) -> bool:
+    """Whether there is a true or false in it: pydantic would take it for 1 or 0."""
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, bool) or any(map(_has_truth_value, within))
+
+
+def _kinds_in(annotation: Any) -> Iterator[Any]:
+    """The types that an annotation is made of."""
+    yield annotation
+    for each in get_args(annotation):
+        yield from _kinds_in(each)
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:

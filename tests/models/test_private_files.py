@@ -140,3 +140,9 @@ def test_a_closed_folder_closes_what_is_in_it(open_place: Path) -> None:
     folder.chmod(0o755)
     assert readable_by_others(folder / "noise.key") is not None
     assert readable_by_others(folder / "none") is None
+
+
+def test_a_folder_that_is_not_there_is_named_and_no_draft(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised, private_file(tmp_path / "none" / "x.html"):
+        pass
+    assert raised.value.filename == str(tmp_path / "none")

@@ -243,6 +243,8 @@ def whole_counts(
     if row.size:
         if decimals == "refuse" and pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py():
             remedy = 'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
+        elif pc.any(pc.match_substring_regex(text, "^[0-9]+,[0-9]+$")).as_py():
+            remedy = 'set decimal = "," in [connect.files] if a comma is the decimal mark'
         elif pc.any(pc.match_substring_regex(text, r"^-[0-9]+(\.0*)?$")).as_py():
             mark = "-1" if pc.any(pc.match_substring_regex(text, r"^-1(\.0*)?$")).as_py() else "-999"
             remedy = f'if it marks what was not counted, set missing = "{mark}" in [connect.files]'

@@ -27,6 +27,7 @@ from stream_app.starting.counts.tables import (
     OpenedTable,
     column_in_words,
     columns_in_words,
+    compression_of,
     count_cells,
     is_named,
     named_columns,
@@ -184,7 +185,7 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
 
 def _footer(opened: OpenedTable) -> int:
     """How many lines at the end are no rows: they have fewer cells, or hardly one that is filled."""
-    if opened.separator is None or opened.path.suffix.lower() == ".gz":
+    if opened.separator is None or compression_of(opened.path):
         return 0
     with opened.path.open("rb") as file:
         file.seek(0, 2)

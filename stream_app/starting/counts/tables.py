@@ -104,7 +104,7 @@ class OpenedTable:
     def _reader(self, file: Any, names: list[str]) -> Any:
         if self.path.suffix.lower() == ".parquet":
             return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
-        content: Any = pa.CompressedInputStream(file, "gzip") if self.path.suffix.lower() == ".gz" else file
+        content: Any = pa.CompressedInputStream(file, "gzip") if compression_of(self.path) else file
         if self.blank is not None:
             lines = content.read().split(b"\n", self.first_line - 1)
             lines[-1] = self.blank.sub(b"", lines[-1])
@@ -151,7 +151,7 @@ class OpenedTable:
 
     def _check_quotes(self) -> None:
         """``csv.Error`` where a quote stays open: the reader would take all lines below it for one cell."""
-        with pa.input_stream(str(self.path), compression="detect") as content:
+        with pa.input_stream(str(self.path), compression=compression_of(self.path)) as content:
             blocks = iter(lambda: content.read(_HEAD_BYTES), b"")
             marks = sum(np.count_nonzero(np.frombuffer(block, np.uint8) == ord('"')) for block in blocks)
         if marks % 2:
@@ -160,7 +160,7 @@ class OpenedTable:
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The lines on which the records of a CSV end, and their cells."""
-        with pa.input_stream(str(self.path), compression="detect") as content:
+        with pa.input_stream(str(self.path), compression=compression_of(self.path)) as content:
             text = io.TextIOWrapper(
                 io.BytesIO(content.read()), encoding=self.encoding, errors="replace", newline=""
             )
@@ -201,8 +201,14 @@ def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
     return opened
 
 
+def compression_of(path: Path) -> str | None:
+    """How a file of text is packed, by its content: names say otherwise now and then."""
+    with path.open("rb") as file:
+        return "gzip" if file.read(2) == b"\x1f\x8b" else None
+
+
 def _opened_csv(path: Path, layout: Layout) -> OpenedTable:
-    with pa.input_stream(str(path), compression="detect") as content:
+    with pa.input_stream(str(path), compression=compression_of(path)) as content:
         head = content.read(_HEAD_BYTES)
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -407,7 +413,7 @@ def _opened_week(path: Path, layout: Layout, week: date) -> OpenedTable:
     if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
         lines = [cells for _, cells in _sheet_rows(path, layout)[0]]
     else:
-        with pa.input_stream(str(path), compression="detect") as content:
+        with pa.input_stream(str(path), compression=compression_of(path)) as content:
             read = content.read()
         text = read.decode(layout.encoding or _encoding(read))
         separator = layout.separator or _separator(text)

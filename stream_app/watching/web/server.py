@@ -322,7 +322,7 @@ _SMALL = 2**11  # bytes that are not worth packing
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_BODY = 2**16  # bytes of a plan that is taken
 _REFUSED = {
-    errno.EADDRINUSE: ("must be free on this machine", "choose another, or port 0 for any"),
+    errno.EADDRINUSE: ("must be free on this machine", "choose another with --listen, or port 0 for any"),
     errno.EACCES: ("must be open to this user", "choose a port from 1024 on"),
     errno.EADDRNOTAVAIL: ("must be one of this machine's own", "name one of those, or 0.0.0.0 for all"),
 }

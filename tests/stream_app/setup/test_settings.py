@@ -94,6 +94,13 @@ def test_every_documented_variable_is_known_and_others_are_not_ours() -> None:
         ("[release]\nsgma = 1", "did you mean 'release.sigma'?"),
         ("horizon = 'x'", "setting horizon must be valid"),
         ("grace = 1.5", "setting grace must be valid"),
+        ("horizon = true", "setting horizon must be a number, a text or a list of them, got true or false"),
+        ("thresholds = [true]", "setting thresholds must be a number"),
+        ("[release]\nsigma = true", "setting release.sigma must be a number"),
+        (
+            "[release.sensors.B]\nparameters = {sigma = false}",
+            "release.sensors.B.parameters must be a number",
+        ),
         ("horizon = 3\nmistakes = 3", "mistakes must be below the horizon 3"),
         ("thresholds = [0.5, 0.1]", "must rise"),
         ("thresholds = [0.0]", "must lie in (0, 1]"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import tomllib
@@ -110,6 +111,11 @@ def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) 
     ("text", "options", "words"),
     [
         (WIDE.replace(",4,", ",4.5,"), ["--timezone", "UTC"], "must hold whole counts"),
+        (
+            WIDE.replace(",", ";").replace(";4;", ";4,0;"),
+            ["--timezone", "UTC"],
+            "if a comma is the decimal mark",
+        ),
         (WIDE, ["--timezone", "UTC", "--time-column", "dat"], "did you mean 'date'?"),
         (WIDE, [], "the time zone of column 'date' must be known"),
         (WIDE, ["--timezone", "Europe/Wien"], "--timezone must be a name of the IANA database"),
@@ -237,6 +243,17 @@ def test_the_table_of_habits_begins_in_the_morning() -> None:
     assert table_steps(30, 9, 3600) == range(6, 30)  # no whole day is left
     with pytest.raises(InputError, match="steps that fill a day"):
         table_steps(100, 0, 7000)
+
+
+@pytest.mark.parametrize("name", ["counts.csv", "counts.csv.gz"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_what_is_packed_shows_in_the_file_and_not_in_its_name(
+    tmp_path: Path, name: str, is_packed: bool
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(WIDE.encode()) if is_packed else WIDE.encode())
+    plain = read_counts(written(tmp_path, WIDE), timezone="UTC")
+    assert np.array_equal(read_counts(path, timezone="UTC").table, plain.table)
 
 
 def test_a_file_without_a_header_prints_no_count(tmp_path: Path) -> None:
