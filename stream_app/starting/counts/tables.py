@@ -201,7 +201,7 @@ def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
     return opened
 
 
-def compression_of(path: Path) -> str | None:
+def compression_of(path: Path) -> Any:  # None or "gzip": the stubs of pyarrow know no None
     """How a file of text is packed, by its content: names say otherwise now and then."""
     with path.open("rb") as file:
         return "gzip" if file.read(2) == b"\x1f\x8b" else None
