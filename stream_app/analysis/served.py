@@ -170,7 +170,8 @@ def _people(folder: Path, settings: Settings, priors: Path | None) -> tuple[Popu
         facts = last_facts(read_entries(folder / RECORD)) or {}
         if not facts.get("people"):
             return people_of_run(folder, settings, None), None
-        return as_set(settings, load_kept(folder, digest_in(facts))), None
+        kept = load_kept(folder, digest_in(facts))
+        return as_set(settings, kept) if facts.get("drawn") else kept, None  # a check was of these
     except TallyguardError as error:
         if given is not None:
             hidden = load_pseudonym_key(settings, folder).pseudonyms(given.people)

@@ -118,6 +118,9 @@ def _check_deployment(config: Path | None) -> tuple[CheckedRun, tuple[Entry, ...
 def replay(
     run: Annotated[Path | None, typer.Argument(help="Output folder of a run; none on Kafka.")] = None,
     config: cli.ConfigOption = None,
+    priors: Annotated[
+        Path | None, typer.Option(help="Priors of a run with evidence, whose chains are drawn by ids.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Also write the risks there, .jsonl.")] = None,
     json: cli.JsonOption = False,
 ) -> None:
@@ -127,8 +130,9 @@ def replay(
     step was released. Exit status 1 if a single bit differs. Another version of the program may bound some
     risks otherwise, and both hold: that is said. The folder of a run needs no settings, unless its evidence
     lies elsewhere or `kafka.partitions` was set; each step is computed for the people and under the rule that
-    it had. Without RUN the people and decisions are those of a deployment on Kafka, and settings say where
-    the broker is; there, a person whose prior was replaced since differs before the change.
+    it had. A run with evidence needs --priors. Without RUN the people and decisions are those of a deployment
+    on Kafka, and settings say where the broker is; there, a person whose prior was replaced since differs
+    before the change.
 
     \b
     Examples:
@@ -142,7 +146,7 @@ def replay(
     from models.private_files import private_file
 
     with nullcontext() if output is None else private_file(output) as file:
-        result = _replayed(run, config, lambda line: file and file.writelines((line, b"\n")))
+        result = _replayed(run, config, priors, lambda line: file and file.writelines((line, b"\n")))
     if json:
         cli.print_json({**asdict(result), "same": result.is_same})
     else:
@@ -162,12 +166,15 @@ def replay(
         raise SystemExit(1)
 
 
-def _replayed(run: Path | None, config: Path | None, take: Callable[[bytes], object]) -> Comparison:
+def _replayed(
+    run: Path | None, config: Path | None, priors: Path | None, take: Callable[[bytes], object]
+) -> Comparison:
     settings = cli.settings_of(config)
     if run is not None:
+        from models.prior_files import load_population
         from stream_app.embedded.replay import replay_run
 
-        return replay_run(run, settings, take)
+        return replay_run(run, settings, take, None if priors is None else load_population(priors))
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.kafka.tools.replay import compare
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from models.priors import Population
 from stream_app.embedded.assembly import MOST_EXPOSED
 from stream_app.exceptions import OutputError
 from stream_app.setup.given_priors import as_set
@@ -28,7 +29,7 @@ from stream_app.setup.release_settings import CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import UNDESCRIBED, Description
 from stream_app.setup.run_folder.durable import parsed_lines, whole_lines
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
-from stream_app.setup.run_folder.people_record import digest_in, load_kept
+from stream_app.setup.run_folder.people_record import KEPT, PRIORS, digest_in, load_kept
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Period, periods, read_entries
 from stream_app.setup.run_folder.run_settings import (
@@ -47,6 +48,7 @@ from stream_app.wire import StepDecision
 
 Take = Callable[[bytes], object]
 _DESCRIBED = ("attack_draws", "confidence", "risk_every", "most_exposed", "adversary")
+_OF_PEOPLE = (PRIORS, KEPT, "people", "drawn")
 _STEP = re.compile(rb'"step":(\d+)')
 
 
@@ -97,11 +99,14 @@ def _step_of(line: bytes) -> int:
     return -1 if found is None else int(found[1])
 
 
-def replay_run(folder: Path, given: Settings, take: Take = lambda line: None) -> Comparison:
+def replay_run(
+    folder: Path, given: Settings, take: Take = lambda line: None, priors: Population | None = None
+) -> Comparison:
     """Account every step of a run's folder again, up to its last commit; ``take`` gets every line.
 
-    ``given`` says where evidence lies, if it is not beside the folder. Steps of a version that kept no record
-    are passed over. :class:`OutputError` where the folder has no copy of its people, or no description.
+    ``given`` says where evidence lies, if it is not beside the folder, and ``priors`` whose it is. Steps of a
+    version that kept no record are passed over. :class:`OutputError` where the folder has no copy of its
+    people, or no description.
     """
     settings = settings_of_run(folder, given)
     entries = read_entries(folder / RECORD)
@@ -113,10 +118,10 @@ def replay_run(folder: Path, given: Settings, take: Take = lambda line: None) ->
     written.pass_over(result.passed_over)
     changed = {entry.step for entry in entries if entry.about.get("people")}
     for span in _spans(settings, recorded):
-        result.people = span.people
+        result.people = int(span.facts.get("people", 0))
         if span.version not in (own_version(), *result.versions):
             result.versions.append(span.version)
-        for step, lines in _lines(folder, span, changed):
+        for step, lines in _lines(folder, span, priors, changed):
             theirs = written.of(step)
             for line in lines:
                 take(line)
@@ -133,13 +138,13 @@ class _Span:
     first: int
     until: int
     settings: Settings
-    kept: str | None
+    facts: Mapping[str, Any]
     version: str
-    people: int
 
     def goes_on(self, other: _Span) -> bool:
         """Whether the other's steps can be accounted in one go with these."""
-        return (self.settings, self.kept) == (other.settings, other.kept)
+        own, others = ({name: each.facts.get(name) for name in _OF_PEOPLE} for each in (self, other))
+        return self.settings == other.settings and own == others
 
 
 def _spans(settings: Settings, held: Iterable[Period]) -> Iterator[_Span]:
@@ -153,13 +158,8 @@ def _spans(settings: Settings, held: Iterable[Period]) -> Iterator[_Span]:
             description = Description.read(entry.about[DESCRIPTION])
         if description is None:
             raise OutputError("a run must describe what it was accounted with", "no description", UNDESCRIBED)
-        facts = entry.facts
-        span = _Span(
-            *(first, until, _settings_then(settings, facts, description)),
-            digest_in(facts) if facts.get("people") else None,
-            entry.version,
-            int(facts.get("people", 0)),
-        )
+        then = _settings_then(settings, entry.facts, description)
+        span = _Span(first, until, then, entry.facts, entry.version)
         if last is not None and last.goes_on(span):
             last.until = until
             continue
@@ -186,17 +186,37 @@ def _settings_then(settings: Settings, facts: Mapping[str, Any], description: De
     return settings.model_copy(update=found)
 
 
-def _lines(folder: Path, span: _Span, changed: set[int]) -> Iterator[tuple[int, list[bytes]]]:
+def _people_then(folder: Path, span: _Span, given: Population | None) -> tuple[Population, tuple[str, ...]]:
+    """Those of a span, and their pseudonyms: the run's copy, which a check of the priors was held against.
+
+    Chains are drawn by people's ids, which only the ``given`` file has.
+    """
+    kept = load_kept(folder, digest_in(span.facts))
+    if not span.facts.get("drawn"):
+        return kept, kept.people
+    if given is None or given.fingerprint != span.facts[PRIORS] or span.settings.evidence is None:
+        raise OutputError(
+            "chains must be drawn by the ids of people, which the folder of a run does not hold",
+            f"no priors of them, or no evidence, for step {span.first:,}",
+            "name the priors that the run had with --priors, and their evidence in the settings",
+        )
+    drawn = as_set(span.settings.model_copy(update={"priors_check": None}), given)
+    return replace(drawn, effective_from=kept.effective_from), kept.people
+
+
+def _lines(
+    folder: Path, span: _Span, given: Population | None, changed: set[int]
+) -> Iterator[tuple[int, list[bytes]]]:
     """What a run writes after each step of a span."""
-    if span.kept is None:
+    if not span.facts.get("people"):
         return
-    settings, population = span.settings, load_kept(folder, span.kept)
+    settings = span.settings
+    population, pseudonyms = _people_then(folder, span, given)
     registry = sensors_of_run(folder, settings, population.location_names)
     registry = with_recorded_windows(folder, registry)
     registries = registries_of(folder, registry)
-    population = as_set(settings, population)
     accounts = Accounts.of(
-        *(settings, settings.horizon_settings(settings.first_slot), population, population.people),
+        *(settings, settings.horizon_settings(settings.first_slot), population, pseudonyms),
         population.effective_from,
     )
     people = PeopleAccounts(
@@ -204,6 +224,7 @@ def _lines(folder: Path, span: _Span, changed: set[int]) -> Iterator[tuple[int, 
         accounts,
         has_windows=bool(registry.windowed),
         most_exposed=MOST_EXPOSED if settings.most_exposed is None else settings.most_exposed,
+        pseudonyms=pseudonyms,
     )
     for decision in parsed_lines(StepDecision, folder / "decisions.jsonl"):
         step = decision.step

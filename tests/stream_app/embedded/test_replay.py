@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
-from models.priors import Population
+from models.prior_files import save_evidence, save_population
+from models.priors import Population, with_draws
+from stream_app.analysis.served import sources
 from stream_app.embedded import RunOptions, run
 from stream_app.embedded.replay import replay_run
 from stream_app.setup.option_settings import NewPriors, RiskFormat
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.embedded.test_people_change import ACCEPTED, CHANGE, STEPS, day, people
 from tests.stream_app.engine_support import TickingClock, settings
+from tests.stream_app.kafka.test_deployment_record import _FOUND as FOUND
+from tests.stream_app.kafka.test_kafka_evidence import evidence_of
 
 Part = tuple[Population, dict[str, Any], dict[str, Any]]
 PARQUET = {"risk_format": RiskFormat.PARQUET}
@@ -64,6 +69,37 @@ def test_every_risk_follows_from_decisions_and_people_before_and_after_a_change(
     assert found.is_same and found.steps == STEPS and found.compared == len(lines) > 2 * STEPS, found
     if "Parquet" not in name:
         assert b"\n".join(lines) + b"\n" == (out / "risks.jsonl").read_bytes()
+
+
+def checked(who: Population) -> PriorsVerdict:
+    """A check by which these people's priors are refuted."""
+    return PriorsVerdict.model_validate({**FOUND, "priors": who.fingerprint, "verdict": "ceilings too low"})
+
+
+@pytest.mark.slow
+def test_a_check_of_the_priors_is_one_of_the_copy_that_the_run_keeps(tmp_path: Path) -> None:
+    """Replayed, and served with everybody there, though the copy has pseudonyms for the names of the file."""
+    later = {"priors_check": checked(STAY)}
+    out = run_of(tmp_path / "out", ((STAY, {}, {}), (STAY, ACCEPTED, later)))
+    found = replay_run(out, Settings())
+    assert found.is_same and found.compared > 4 * STEPS, found
+    (served,) = sources([out], None, None)
+    assert served.missing is None
+    assert len(served.population) == len(STAY)
+
+
+@pytest.mark.slow
+def test_chains_are_drawn_for_the_people_of_a_file(tmp_path: Path, tallyguard: Tallyguard) -> None:
+    """Their ids are not in the folder: without the file nothing is compared, and it is said why."""
+    save_evidence(evidence_of(STAY), tmp_path / "evidence.parquet")
+    save_population(STAY, tmp_path / "priors.parquet")
+    chains = {"evidence": tmp_path / "evidence.parquet", "posterior_draws": 3}
+    drawn = with_draws(STAY, evidence_of(STAY), 3)
+    out = run_of(tmp_path / "out", ((STAY, {}, {}), (drawn, ACCEPTED, chains)))
+    found = tallyguard("replay", out, "--priors", tmp_path / "priors.parquet", "--json")
+    assert found.code == 0 and found.document["compared"] > 4 * STEPS, found
+    alone = tallyguard("replay", out)
+    assert alone.code == 1 and "name the priors that the run had with --priors" in alone.err
 
 
 @pytest.mark.slow
