@@ -1,4 +1,4 @@
-"""A random deployment through everything: checked, planned, run, killed, restarted, reported, audited.
+"""A random deployment through everything: checked, planned, run, killed, restarted, replayed, audited.
 
 Every ceiling that its files have of one person is compared with the best adversary by enumeration.
 """
@@ -25,6 +25,7 @@ from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.preflight import check_files
 from stream_app.analysis.report import load_priors, make_report
 from stream_app.embedded import RunOptions, run
+from stream_app.embedded.replay import replay_run
 from stream_app.setup.combinations import Runner, refusals
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, designs_of
@@ -200,6 +201,7 @@ def through_everything(
     (name, *_) = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population.people[:1])
     lines = [each for each in json_lines(out / "risks.jsonl") if each["type"] == "risk"]
     own: list[dict[str, Any]] = [each for each in lines if each["person"] == name]
+    assert replay_run(out, Settings()).is_same
     assert make_report(out, priors=load_priors(out, chosen, population)).startswith("<!doctype html>")
     announced = drawn.announced[: len(decided)]  # a run on activations ends with the last of them
     found = replace(drawn, announced=announced, decided=decided, informed=[each["risk"] for each in own])
