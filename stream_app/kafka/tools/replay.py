@@ -16,15 +16,20 @@ from stream_app.kafka.deployment.records import DECISION, in_pieces
 from stream_app.steps import Comparison, JsonlRisks
 
 
-def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[int, int]:
-    """Account every logged step for all people; ``take`` gets partition and line. Returns steps and people.
+def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda line: None) -> Comparison:
+    """Account every logged step for all people, and compare each line with what the workers wrote.
 
-    Refuses settings that the deployment was not begun with: they would give other risks for the same people.
+    ``take`` gets every line. Refuses settings that the deployment was not begun with: they would give other
+    risks for the same people.
     """
     deployment.join()
+    written: dict[tuple[int, bytes], set[bytes]] = {}
+    result = Comparison()
     with consuming(deployment.connection) as consumer:
+        for record in records(consumer, deployment.topics.risks):
+            line = record.value or b""
+            written.setdefault((record.partition, Comparison.subject(line)), set()).add(line)
         partitions = _partitions(deployment, _people(consumer, deployment))
-        steps = 0
         for record in records(consumer, deployment.topics.decisions):
             decision = DECISION.read_or_warn(record)
             if decision is None:
@@ -33,26 +38,11 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
             for accounts in partitions:
                 accounts.apply(decided)
                 for line in _lines(accounts):
-                    take(accounts.partition, line)
-            steps += 1
-    return steps, sum(len(accounts.pseudonyms) for accounts in partitions)
-
-
-def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda line: None) -> Comparison:
-    """Replay, and compare every line with what the workers wrote about the same step and person."""
-    written: dict[tuple[int, bytes], set[bytes]] = {}
-    with consuming(deployment.connection) as consumer:
-        for record in records(consumer, deployment.topics.risks):
-            line = record.value or b""
-            written.setdefault((record.partition, Comparison.subject(line)), set()).add(line)
-    result = Comparison()
-
-    def hold(partition: int, line: bytes) -> None:
-        take(line)
-        live = written.pop((partition, Comparison.subject(line)), set())
-        result.hold(line, next(iter(live - {line} or live), None))
-
-    result.steps, result.people = replay(deployment, hold)
+                    take(line)
+                    live = written.pop((accounts.partition, Comparison.subject(line)), set())
+                    result.hold(line, next(iter(live - {line} or live), None))
+            result.steps += 1
+    result.people = sum(len(accounts.pseudonyms) for accounts in partitions)
     for lines in written.values():
         result.lack(next(iter(lines)))
     return result
