@@ -193,8 +193,9 @@ def noised_past(raw: RawHorizon, seen: SeenSteps, vectors: int) -> Past:
     if not is_any or places > _MOST_NOISED_PLACES:
         return Past(np.empty((0, places)), 0.0, 0.0)
     before, left_out = own_signals(chain, hits_before, marginal, seen, begin, True)
-    most, since = _most_laws(vectors), LocalChain(chain, marginal[0], slot_of(raw.before, cut))
-    laws = history_laws_through_noise(since, before, earliest, steps - cut, marginal, most)
+    moves = LocalChain(chain, raw.before.start, slot_of(raw.before, cut))  # whose start nobody asks for
+    most = _most_laws(vectors)
+    laws = history_laws_through_noise(moves, before, earliest, steps - cut, marginal, most)
     return Past(laws, left_out, before.time.size * places * (_PER_COUNT + _PER_LAW * most))
 
 

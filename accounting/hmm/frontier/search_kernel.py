@@ -327,8 +327,9 @@ def _begin_search(
 ) -> None:
     """Lay out the evidence of each step searched; the empty prefix is known, and nobody has moved yet."""
     for length in range(last - first + 1):
-        for x in range(weight.shape[1]):
+        for x in range(memory.newest.shape[1]):
             memory.newest[length, x] = -1
+        for x in range(weight.shape[1]):
             memory.evidence[length, x] = weight[first + length, x]
         for x in range(weight.shape[1], memory.evidence.shape[1]):
             memory.evidence[length, x] = 0.0
