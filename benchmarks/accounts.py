@@ -25,6 +25,7 @@ from accounting.settings import HorizonSettings
 from benchmarks.continuous import stationary, steps_with
 from benchmarks.forward_viterbi import random_population
 from benchmarks.harness import show
+from experiments.measure import markdown
 from models.mechanisms import Gaussian
 from models.priors import Population
 
@@ -196,9 +197,7 @@ def main() -> None:
         print(*rows[-1], sep=" | ", flush=True)
     show("People by account", COLUMNS, rows)
     if given.results:
-        lines = [COLUMNS, ["---:"] * len(COLUMNS), *rows]
-        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        (given.results / "accounts.md").write_text(f"{HEAD}{table}\n")
+        (given.results / "accounts.md").write_text(f"{HEAD}{markdown(COLUMNS, rows, words=0)}\n")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from accounting.exposure import Exposure
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers.hmmlearn_peer import PROCESSES, AttackProblem, attack_run, start_pool
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.priors import MovementPrior, Population
-from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from models.priors import MovementPrior
+from models.releases import Schedule
 
 PLACES, STEPS, MISTAKES, TAU = 100, 10, 5, 0.1
 PEER_DRAWS = 400
@@ -32,12 +32,8 @@ def synthetic_matrix(places: int, tau: float) -> np.ndarray:
 
 def synthetic_exposure(matrix: np.ndarray, sensors: np.ndarray, mechanism: Mechanism) -> Exposure:
     """One sensor a step, from the stationary start."""
-    population = Population.pack([MovementPrior.from_dense("p", matrix)])
-    steps = tuple(
-        StepSchedule(t, (SensorRelease(Sensor(f"s{c}", (int(c),)), mechanism),))
-        for t, c in enumerate(sensors)
-    )
-    return Exposure.of(population.chain(0), Schedule(steps), len(matrix))
+    chain = MovementPrior.from_dense("p", matrix).chain()
+    return Exposure.of(chain, Schedule.of([[place] for place in sensors.tolist()], mechanism), len(matrix))
 
 
 def sampled(exposure: Exposure, draws: int, is_raw: bool) -> Callable[[], None]:

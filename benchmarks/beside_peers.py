@@ -12,22 +12,20 @@ import os
 os.environ |= {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
-import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from time import process_time
 from typing import NamedTuple
 
 import numpy as np
 
 from accounting.hmm.decoding import decode_people, smallest_entries
-from accounting.hmm.trace_decoding import DecodedArrays, Observations, People
+from accounting.hmm.trace_decoding import Observations, People
 from benchmarks.archive import SENSORS, read_by_polars, write_archive, write_by_polars, write_ours
 from benchmarks.engine_run import SEED, draw_population, write_messages
-from benchmarks.forward_viterbi import LOCATIONS, STEPS
-from benchmarks.harness import rate, show, times
+from benchmarks.forward_viterbi import LOCATIONS, STEPS, empty_decoded, on_own_places
+from benchmarks.harness import rate, show, taken, times
 from benchmarks.peers.decoding import (
     HAS_JAX,
     Found,
@@ -39,7 +37,7 @@ from benchmarks.peers.decoding import (
     numpy_over_people,
 )
 from benchmarks.peers.streaming import HAS_BYTEWAX, bytewax_flow, plain_loop
-from models.priors import Lists, Moves, Population
+from models.priors import Population
 from stream_app.embedded import RunOptions, run
 from stream_app.setup.sections import FilesMap
 from stream_app.setup.settings import Settings
@@ -63,15 +61,8 @@ class Row(NamedTuple):
 
 
 def in_turns(contestants: Mapping[str, Callable[[], object]], work: float) -> dict[str, float]:
-    """Median units of work a second of processor time, after a turn that compiles and fills caches."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(TURNS + 1):
-        for name, contestant in contestants.items():
-            began = process_time()
-            contestant()
-            if turn:
-                seconds[name].append(process_time() - began)
-    return {name: work / statistics.median(each) for name, each in seconds.items()}
+    """Median units of work a second of processor time."""
+    return {name: work / seconds for name, seconds in taken(contestants, TURNS).items()}
 
 
 def random_traces(people: int, places: int, exits: int, seed: int = 0) -> Traces:
@@ -88,28 +79,8 @@ def random_traces(people: int, places: int, exits: int, seed: int = 0) -> Traces
 
 def ours(traces: Traces) -> Callable[[], Found]:
     """Our own decoding of the same people."""
-    people, places, exits = traces.column.shape
-    rows = np.broadcast_to(np.arange(places, dtype=np.int32)[None, :, None], traces.column.shape)
-    entries = people * places * exits
-    moves = Moves(
-        np.arange(people + 1) * places * exits,
-        np.zeros(entries, np.int32),
-        rows.ravel(),
-        traces.column.ravel(),
-        traces.weight.ravel(),
-    )
-    start = np.arange(people + 1) * places
-    population = Population.from_moves(
-        [str(i) for i in range(people)],
-        Lists(start, traces.own.ravel()),
-        moves,
-        slots=np.ones(people, np.int32),
-        initial=Lists(start, np.full(people * places, 1 / places)),
-        location_names=[str(location) for location in range(LOCATIONS)],
-    )
-    decoded = DecodedArrays(
-        np.empty(people, np.int32), np.empty(people), np.empty(people), np.empty((people, STEPS), np.int32)
-    )
+    population = on_own_places(traces.own, traces.column, traces.weight)
+    decoded = empty_decoded(len(population))
     packed = People(population.arrays, smallest_entries(population.arrays), 0)
     observations = Observations(traces.labels, traces.likelihood)
 

@@ -15,9 +15,8 @@ from accounting.bounds import Effort
 from accounting.exposure import Exposure
 from benchmarks.forward_viterbi import LOCATIONS, STEPS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
-from models.mechanisms import Raw
 from models.priors import Population
-from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from models.releases import Schedule
 
 MISTAKES, PEOPLE = 5, 50
 
@@ -28,11 +27,8 @@ def exposures(population: Population) -> list[Exposure]:
     found = []
     for person in range(len(population)):
         chain = population.chain(person)
-        steps = tuple(
-            StepSchedule(t, (SensorRelease(Sensor("s", (int(c),)), Raw()),))
-            for t, c in enumerate(rng.choice(chain.places, STEPS))
-        )
-        found.append(Exposure.of(chain, Schedule(steps), LOCATIONS, population.initial(person)))
+        schedule = Schedule.raw([[place] for place in rng.choice(chain.places, STEPS).tolist()])
+        found.append(Exposure.of(chain, schedule, LOCATIONS, population.initial(person)))
     return found
 
 

@@ -11,8 +11,10 @@ import argparse
 import resource
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -45,25 +47,49 @@ def draw_places(random: Generator, people: int, size: int) -> NDArray[np.int32]:
 
 def draw_population(random: Generator, people: int, size: int) -> Population:
     """Everybody with a sparse matrix of its own: stay, go on to the next place, or jump to one other."""
-    row = np.repeat(np.arange(size), NEXT_PLACES)
     shift = np.tile([0, 1, 0], (people, size, 1))
     shift[:, :, 2] = random.integers(2, size, size=(people, size))
     column = (np.arange(size)[:, None] + shift) % size
     probability = random.dirichlet([4.0, 1.0, 1.0], size=(people, size))
-    entries = np.arange(people + 1) * size * NEXT_PLACES
-    moves = Moves(
-        entries,
-        slot=np.zeros(entries[-1], dtype=np.int32),
-        row=np.tile(row, people).astype(np.int32),
-        column=column.ravel().astype(np.int32),
-        probability=probability.ravel(),
-    )
-    return Population.from_moves(
+    return sparse_population(
         [f"person {index}" for index in range(people)],
-        Lists(np.arange(people + 1) * size, draw_places(random, people, size).ravel()),
+        draw_places(random, people, size),
+        column[:, np.newaxis],
+        probability[:, np.newaxis],
+        [f"place {index}" for index in range(LOCATIONS)],
+    )
+
+
+def sparse_population(
+    people: Sequence[str],
+    places: NDArray[Any],
+    columns: NDArray[Any],
+    probability: NDArray[np.float64],
+    locations: Sequence[str],
+    *,
+    starts_anywhere: bool = False,
+) -> Population:
+    """People on ``places`` (N, K) with so many exits a row: ``columns``, ``probability`` (N, C, K, exits).
+
+    They start where they are in the long run, or ``starts_anywhere``, with the same chance at each place.
+    """
+    count, slots, size, exits = columns.shape
+    slot, row = (each.repeat(exits) for each in np.divmod(np.arange(slots * size, dtype=np.int32), size))
+    moves = Moves(
+        np.arange(count + 1) * slots * size * exits,
+        np.tile(slot, count),
+        np.tile(row, count),
+        columns.ravel().astype(np.int32),
+        probability.ravel(),
+    )
+    start = np.arange(count + 1) * size
+    return Population.from_moves(
+        people,
+        Lists(start, places.ravel()),
         moves,
-        slots=np.ones(people, dtype=np.int32),
-        location_names=[f"place {index}" for index in range(LOCATIONS)],
+        slots=np.full(count, slots, dtype=np.int32),
+        initial=Lists(start, np.full(count * size, 1 / size)) if starts_anywhere else None,
+        location_names=locations,
     )
 
 

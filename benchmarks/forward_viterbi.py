@@ -8,6 +8,7 @@ visited at once. ``python -m benchmarks.forward_viterbi``
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,11 @@ from accounting.hmm.decoding import decode_people, smallest_entries
 from accounting.hmm.forward_viterbi import sum_and_max_of_products
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.trace_decoding import DecodedArrays, Observations, People
+from benchmarks.engine_run import sparse_population
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers.hmmlearn_peer import PROCESSES, Problem, hmmlearn_run, start_pool
 from models.numerics.jit import pjit
-from models.priors import Lists, Moves, Population
+from models.priors import Population
 
 # How fast this machine reads memory: the limit of everything that looks at a matrix once.
 
@@ -51,25 +53,14 @@ def random_population(people: int, places: int, exits: int, seed: int = 0) -> Po
     own = rng.random((people, LOCATIONS)).argsort(axis=1)[:, :places]
     own.sort(axis=1)
     columns = rng.random((people, places, places)).argsort(axis=2)[:, :, :exits]
-    rows = np.broadcast_to(np.arange(places)[None, :, None], columns.shape)
     weight = rng.dirichlet(np.ones(exits), size=(people, places))
-    entries = places * exits
-    moves = Moves(
-        np.arange(people + 1) * entries,
-        np.zeros(people * entries, np.int32),
-        rows.ravel().astype(np.int32),
-        columns.ravel().astype(np.int32),
-        weight.ravel(),
-    )
-    places_start = np.arange(people + 1) * places
-    return Population.from_moves(
-        [str(i) for i in range(people)],
-        Lists(places_start, own.ravel()),
-        moves,
-        slots=np.ones(people, np.int32),
-        initial=Lists(places_start, np.full(people * places, 1 / places)),
-        location_names=[str(location) for location in range(LOCATIONS)],
-    )
+    return on_own_places(own, columns, weight)
+
+
+def on_own_places(own: NDArray[Any], columns: NDArray[Any], weight: NDArray[np.float64]) -> Population:
+    """People on ``own`` (N, K) locations, who start anywhere; ``columns`` and ``weight`` (N, K, exits)."""
+    names, locations = (list(map(str, range(count))) for count in (len(own), LOCATIONS))
+    return sparse_population(names, own, columns[:, None], weight[:, None], locations, starts_anywhere=True)
 
 
 def observed(people: int) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import show
+from benchmarks.harness import show, taken
+from experiments.measure import markdown
 from models.releases import Schedule, StepSchedule
 
 
@@ -60,18 +61,6 @@ def seconds(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
-
-
-def taken(runs: Mapping[str, Callable[[], object]], turns: int = 5) -> dict[str, float]:
-    """Median seconds of processor time of each, in turns, after one that compiles and fills caches."""
-    found: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(turns + 1):
-        for name, run in runs.items():
-            began = process_time()
-            run()
-            if turn:
-                found[name].append(process_time() - began)
-    return {name: statistics.median(each) for name, each in found.items()}
 
 
 def embedded() -> Iterator[Row]:
@@ -238,7 +227,11 @@ def calibration() -> Iterator[Row]:
         assert made.weights is not None
         constraints = flows.constraints(float(made.weights.sum()), made.location_names, SLOTS)
         sweeping = _Sweeping(made, constraints, None)
-        found = taken({"sweep": sweeping.sweep}, 3)["sweep"]
+
+        def sweep(sweeping: _Sweeping = sweeping) -> None:
+            sweeping.sweep()
+
+        found = taken({"sweep": sweep}, 3)["sweep"]
         yield Row(
             f"calibration, {count:,} personas, an entry and sweep",
             found / made.arrays.value.size,
@@ -358,9 +351,7 @@ def main() -> None:
         print(*(" | ".join(row) for row in cells[-8:]), sep="\n", file=sys.stderr)
     show("What people wait for", COLUMNS, cells)
     if given.results:
-        lines = [COLUMNS, ["---"] + ["---:"] * (len(COLUMNS) - 1), *cells]
-        table = "\n".join(f"| {' | '.join(row)} |" for row in lines)
-        (given.results / "goals.md").write_text(f"{HEAD}{table}\n")
+        (given.results / "goals.md").write_text(f"{HEAD}{markdown(COLUMNS, cells, words=1)}\n")
 
 
 if __name__ == "__main__":

@@ -19,9 +19,8 @@ from accounting.audit import audit_exposure
 from accounting.bounds import Effort
 from accounting.exposure import Exposure
 from benchmarks.harness import show
-from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
-from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from models.releases import Schedule
 
 FIGURE = Path("docs/results/tables/growth.png")
 REPEATS = 7
@@ -78,10 +77,8 @@ def exposure_of(case: Case) -> Exposure:
     """One person, one raw sensor a step at a place of theirs."""
     population = population_of(case, 1)
     sensors = np.random.default_rng(1).choice(population.chain(0).places, case.steps)
-    steps = tuple(
-        StepSchedule(t, (SensorRelease(Sensor(f"s{c}", (int(c),)), Raw()),)) for t, c in enumerate(sensors)
-    )
-    return Exposure.of(population.chain(0), Schedule(steps), case.locations, population.initial(0))
+    schedule = Schedule.raw([[place] for place in sensors.tolist()])
+    return Exposure.of(population.chain(0), schedule, case.locations, population.initial(0))
 
 
 def decode(case: Case) -> Callable[[], object]:

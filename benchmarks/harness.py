@@ -21,16 +21,26 @@ class Contestant:
 
 
 def measure(contestants: Mapping[str, Contestant], repeats: int = 5) -> dict[str, float]:
-    """Median units per second of each contestant; they take turns, so that all meet the same weather."""
-    for contestant in contestants.values():
-        contestant.run()
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(repeats):
-        for name, contestant in contestants.items():
-            began = time.perf_counter()
-            own = contestant.run()
-            seconds[name].append(time.perf_counter() - began if own is None else own)
-    return {name: contestants[name].work / statistics.median(times) for name, times in seconds.items()}
+    """Median units per second of each contestant."""
+    seconds = taken({name: each.run for name, each in contestants.items()}, repeats, time.perf_counter)
+    return {name: contestants[name].work / each for name, each in seconds.items()}
+
+
+def taken(
+    runs: Mapping[str, Callable[[], object]], turns: int = 5, clock: Callable[[], float] = time.process_time
+) -> dict[str, float]:
+    """Median seconds of each after a run that compiles and fills caches, or of those that it returns.
+
+    They take turns, so that all meet the same weather.
+    """
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(turns + 1):
+        for name, run in runs.items():
+            began = clock()
+            own = run()
+            if turn:
+                found[name].append(own if isinstance(own, float) else clock() - began)
+    return {name: statistics.median(each) for name, each in found.items()}
 
 
 def show(title: str, columns: list[str], rows: list[list[str]], note: str = "") -> None:

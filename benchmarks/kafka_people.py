@@ -23,9 +23,9 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
-from benchmarks.engine_run import SEED
+from benchmarks.engine_run import SEED, sparse_population
 from models.mechanisms import Raw
-from models.priors import Lists, Moves, Population
+from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.broker.clients import writing
@@ -102,21 +102,9 @@ def _of_size(
     count, rows = len(people), SLOTS * size
     places = np.sort(random.random((count, LOCATIONS)).argsort(axis=1)[:, :size], axis=1)
     column = (np.arange(rows)[:, None] % size + np.arange(exits)) % size
-    entries = np.arange(count + 1, dtype=np.int64) * rows * exits
-    moves = Moves(
-        entries,
-        slot=np.tile(np.repeat(np.arange(SLOTS, dtype=np.int32), size * exits), count),
-        row=np.tile(np.repeat(np.arange(rows, dtype=np.int32) % size, exits), count),
-        column=np.tile(column.ravel().astype(np.int32), count),
-        probability=random.dirichlet(np.ones(exits), size=(count, rows)).ravel(),
-    )
-    return Population.from_moves(
-        [f"person {number}" for number in people],
-        Lists(np.arange(count + 1, dtype=np.int64) * size, places.ravel()),
-        moves,
-        slots=np.full(count, SLOTS, dtype=np.int32),
-        location_names=names,
-    )
+    columns = np.broadcast_to(column.reshape(SLOTS, size, exits), (count, SLOTS, size, exits))
+    probability = random.dirichlet(np.ones(exits), size=(count, rows))
+    return sparse_population([f"person {number}" for number in people], places, columns, probability, names)
 
 
 def run(server: Broker, folder: Path, people: int, exits: int, steps: int) -> list[Phase]:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 
 import opendp.prelude as dp
 
+from benchmarks.harness import taken
 from models.keys import NoiseKey
 from models.mechanisms import Gaussian
 from models.noise import discrete_gaussian_table
@@ -40,24 +40,18 @@ def tables() -> Callable[[], object]:
     return lambda: discrete_gaussian_table.__wrapped__(SIGMA)
 
 
-def measured(work: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median seconds of each, after one warm-up, the repeats taking turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
-    for repeat in range(REPEATS + 1):
-        for name, run in work.items():
-            start = time.perf_counter()
-            run()
-            if repeat:
-                seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in seconds.items()}
+def compare(work: dict[str, Callable[[], object]], title: str) -> None:
+    """Print the median milliseconds of each, and how many times those of the first."""
+    medians = taken(work, REPEATS, time.perf_counter)
+    print(title)
+    for name, seconds in medians.items():
+        print(f"{name:24} {1e3 * seconds:9.2f} ms {seconds / next(iter(medians.values())):8.2f} x")
 
 
 def main() -> None:
     """Print the table."""
-    medians = measured({"tallyguard": ours(), "OpenDP": opendp_batch(), "table of one sigma": tables()})
-    print(f"noise for {SENSORS} sensors, one step, sigma {SIGMA}")
-    for name, seconds in medians.items():
-        print(f"{name:20} {1e3 * seconds:9.2f} ms {seconds / medians['tallyguard']:8.2f} x")
+    work = {"tallyguard": ours(), "OpenDP": opendp_batch(), "table of one sigma": tables()}
+    compare(work, f"noise for {SENSORS} sensors, one step, sigma {SIGMA}")
 
 
 if __name__ == "__main__":

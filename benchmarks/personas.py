@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import show
+from experiments.measure import markdown
 from models.fitting.calibration import Flows, calibrate, expected_flows
 from models.fitting.personas import (
     HOME,
@@ -135,9 +136,7 @@ def _write(path: Path, columns: list[str], rows: list[list[str]]) -> None:
         "10,000 of all people is off. *Peak* is the memory of the whole process so far, *priors* what packed",
         "personas take of it. The machine was shared with other work: rates are below what they are alone.",
         "",
-        "| " + " | ".join(columns) + " |",
-        "|" + "---:|" * len(columns),
-        *("| " + " | ".join(row) + " |" for row in rows),
+        markdown(columns, rows, words=0),
         "",
     ]
     path.write_text("\n".join(lines))

@@ -30,6 +30,7 @@ import numpy as np
 
 from accounting.ledgers import PrivacyAccount
 from benchmarks.engine_run import SEED, draw_population
+from benchmarks.kafka_load import processor_seconds
 from benchmarks.kafka_people import Listening, Phase
 from models.mechanisms import Gaussian
 from models.priors import Population
@@ -179,9 +180,7 @@ def start_release(server: Broker, folder: Path, steps: int) -> tuple[float, floa
         second = deployment.start("release")
         began = time.monotonic()
         wait_until("it continues", lambda: second.says("continues at step"), 600.0)
-        seconds = time.monotonic() - began
-        ticks = Path(f"/proc/{second.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return seconds, (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+        return time.monotonic() - began, processor_seconds(second.pid)
 
 
 def _messages(steps: int) -> list[bytes]:

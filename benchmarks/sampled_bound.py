@@ -10,8 +10,8 @@ from accounting.bounds import Effort
 from accounting.bounds.noised import sampled_success
 from accounting.exposure import Exposure, baseline, window_of
 from benchmarks.harness import Contestant, measure, rate, show
+from experiments.ceilings import schedule_of
 from models.mechanisms import Gaussian
-from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city import CityOptions, build_city
 
 STEPS, HORIZON, DRAWS, PEOPLE = 40, 10, 2000, 10
@@ -21,12 +21,8 @@ EFFORT = Effort(draws=DRAWS, confidence=0.999)
 
 def exposures(sigma: float) -> list[Exposure]:
     """People of the city under noise of this size at every active sensor."""
-    city, noise = build_city(CityOptions(people=PEOPLE)), Gaussian(sigma)
-    steps = [
-        StepSchedule(step.step, tuple(SensorRelease(sensor, noise) for sensor in step.active))
-        for step in city.steps(STEPS)
-    ]
-    schedule, places = Schedule(tuple(steps)), city.population.location_count
+    city = build_city(CityOptions(people=PEOPLE))
+    schedule, places = schedule_of(city, Gaussian(sigma), STEPS), city.population.location_count
     return [Exposure.of(city.population.chain(person), schedule, places) for person in range(PEOPLE)]
 
 

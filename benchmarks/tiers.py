@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.noise import SENSORS, measured
+from benchmarks.noise import SENSORS, compare
 from models.keys import NoiseKey, UniformStream
 from models.mechanisms import Correlated, Gaussian, Mechanism, Tiered
 from models.noise import CorrelatedNoise, chain_noise, continued_value
@@ -79,10 +79,7 @@ def main() -> None:
         "correlated, 24th of 24": window_at(DAY - 1),
         "real values, 2 tiers": real_values(),
     }
-    medians = measured(work)
-    print(f"noise for {SENSORS} sensors, one step")
-    for name, seconds in medians.items():
-        print(f"{name:24} {1e3 * seconds:9.1f} ms {seconds / medians['gaussian, one value']:8.2f} x")
+    compare(work, f"noise for {SENSORS} sensors, one step")
 
 
 if __name__ == "__main__":

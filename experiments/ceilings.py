@@ -59,11 +59,11 @@ class Row:
         return self.ceiling / self.attack if self.attack > 0.0 else float("inf")
 
 
-def schedule_of(city: City, mechanism: Mechanism) -> Schedule:
+def schedule_of(city: City, mechanism: Mechanism, hours: int = HOURS) -> Schedule:
     """The city's sensors of each hour, all released alike."""
     steps = (
         StepSchedule(step.step, tuple(SensorRelease(sensor, mechanism) for sensor in step.active))
-        for step in city.steps(HOURS)
+        for step in city.steps(hours)
     )
     return Schedule(tuple(steps))
 

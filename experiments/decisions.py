@@ -11,7 +11,6 @@ the largest noise. No count is needed, so nothing is simulated.
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from accounting.exposure.crowd import StepCrowd
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from experiments.drawing import grid, save
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
-from experiments.measure import write_csv
+from experiments.measure import markdown, options, write_csv
 from models.fitting import PAPER, fit_priors, read_checkins
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import Population
@@ -243,7 +242,7 @@ def table(rows: Sequence[Row], before: Before) -> str:
         "released before",
         "loss before",
     ]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for row in filter(is_budget, rows):
         fixed_way = best_fixed(rows, row)
         cells = [row.data_set, str(row.people), f"{row.share_allowed:.0%}", row.way, f"{row.over:.1%}"]
@@ -251,8 +250,8 @@ def table(rows: Sequence[Row], before: Before) -> str:
         cells += ["none", ""] if fixed_way is None else [fixed_way.way, f"{fixed_way.loss:.2f}"]
         earlier = before.get((row.data_set, row.way, f"{row.share_allowed:g}"))
         cells += ["", ""] if earlier is None else [f"{earlier[0]:.0%}", f"{earlier[1]:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(head, lines)
 
 
 def table_in_crowd(rows: Sequence[Row]) -> str:
@@ -260,13 +259,13 @@ def table_in_crowd(rows: Sequence[Row]) -> str:
     head = ["data set", "people", "may be over"]
     for column in ("over", "released", "error", "loss"):
         head += [column, f"{column}, in the crowd"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for own, other in zip(rows[::2], rows[1::2], strict=True):
         cells = [own.data_set, str(own.people), f"{own.share_allowed:.0%}"]
         cells += [f"{own.over:.1%}", f"{other.over:.1%}", f"{own.released:.0%}", f"{other.released:.0%}"]
         cells += [f"{own.error:.2f}", f"{other.error:.2f}", f"{own.loss:.2f}", f"{other.loss:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(head, lines)
 
 
 _PAGE = """# Risk budgets beside fixed noise
@@ -335,11 +334,7 @@ def _series(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row], dict[str, str
 
 def main() -> None:
     """Print the table; write page, figures and picture to the results folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
-    parser.add_argument("--results", type=Path, help="folder to write decisions.md, .csv and .png to")
+    parser = options(__doc__, "decisions.md, .csv and .png")
     parser.add_argument("--people", type=int, default=600, help="people of the simulated city")
     arguments = parser.parse_args()
     settings = [

@@ -10,7 +10,6 @@ the real held-out traces. Figures are means over people and over several draws o
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -23,6 +22,7 @@ import numpy as np
 from accounting.attacks import attack_recorded
 from accounting.audit import audit_population
 from accounting.exposure import Exposure
+from experiments.measure import markdown, options
 from models.fitting import PAPER, FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
@@ -175,14 +175,14 @@ def table(rows: Sequence[Row]) -> str:
     attacks = list(rows[0].attacks)
     head = ["data set", "released", "people", "best guess", "paper loose", "paper tight", "says nothing"]
     head += ["certified", "says nothing", "running", *(f"attack: {name}" for name in attacks), "excluded"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for row in rows:
         cells = [row.data_set, row.released, str(row.people), f"{row.baseline:.3f}", f"{row.loose:.3f}"]
         cells += [f"{row.tight:.3f}", f"{row.tight_says_nothing:.0%}", f"{row.certified:.3f}"]
         cells += [f"{row.certified_says_nothing:.0%}", f"{row.running_risk:.3f}"]
         cells += [f"{row.attacks[name]:.3f}" for name in attacks] + [f"{row.impossible:.0%}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(head, lines)
 
 
 _PAGE = """# Held-out check-ins: bounds and attacks
@@ -237,11 +237,7 @@ def find_data(given: Path | None) -> Path:
 
 def main() -> None:
     """Print the table, and write page and figures to the results folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
-    parser.add_argument("--results", type=Path, help="folder to write held-out.md and held-out.json to")
+    parser = options(__doc__, "held-out.md and held-out.json")
     parser.add_argument("--schedules", type=int, default=SCHEDULES, help="draws of the sensors")
     arguments = parser.parse_args()
     rows: list[Row] = []

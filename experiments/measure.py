@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -65,6 +66,22 @@ def write_csv(rows: Sequence[Any], output: Path) -> None:
         writer.writeheader()
         for row in rows:
             writer.writerow({name: _shown(value) for name, value in asdict(row).items()})
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], words: int | None = None) -> str:
+    """A table in Markdown: its first ``words`` columns are texts, the others numbers; None for texts only."""
+    rule = ["---" if words is None or column < words else "---:" for column in range(len(head))]
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    return "\n".join([f"| {' | '.join(head)} |", f"|{'|'.join(rule)}|", *lines])
+
+
+def options(description: str | None, written: str, of_check_ins: bool = True) -> ArgumentParser:
+    """The options that most experiments have: where check-ins are, and where to what is ``written``."""
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    if of_check_ins:
+        parser.add_argument("--data", type=Path, help="folder with the Parquet files")
+    parser.add_argument("--results", type=Path, help=f"folder to write {written} to")
+    return parser
 
 
 def _shown(value: object) -> object:

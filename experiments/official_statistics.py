@@ -32,6 +32,7 @@ from accounting.ledgers import ReleaseLog
 from accounting.ledgers.units import read_units
 from accounting.settings import HORIZON, HorizonSettings
 from experiments.ceilings import last_but_one
+from experiments.measure import markdown
 from models.calendar import Days
 from models.mechanisms import BoundedNoise, Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Schedule, SensorRelease, StepSchedule
@@ -260,7 +261,7 @@ def page(rows: Sequence[Row], counts: Counts) -> str:
     """The table, with what it says."""
     head = ["method", "hours shown", "error, hour", "error, day", "evening: guess", "attack", "ceiling"]
     head += ["morning: guess", "attack", "ceiling", "epsilon of a day"]
-    lines = [head, ["---"] * len(head)]
+    lines = []
     for row in rows:
         lines.append([row.name, f"{row.shown:.1%}", f"{row.error:.2g}", f"{row.day_error:.3g}"])
         for guess, attack, half, ceiling in zip(
@@ -269,7 +270,6 @@ def page(rows: Sequence[Row], counts: Counts) -> str:
             lines[-1] += [f"{guess:.3f}", f"{attack:.3f} ± {half:.3f}", f"{ceiling:.3f}"]
         lines[-1].append(epsilon_in_words(row.epsilon) if isfinite(row.epsilon) else "none")
     small = float(((counts > 0) & (counts < THRESHOLD)).mean())
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"""# Beside what statisticians know
 
 By `python -m experiments.official_statistics --data ../shared/data`: hourly counts of the
@@ -280,7 +280,7 @@ stand for those, and all others are the real counts. The adversary knows a perso
 others' counts and wants at least {HORIZON - MISTAKES} of ten hours right: those up to midnight
 (evening) or up to six (morning); means over people.
 
-{table}
+{markdown(head, lines)}
 
 - **Below {SMALL} left out**: counts of 1 to {SMALL - 1}, and one more hour of a sensor's day where
   there was only one, for exact totals of days are published. Its ceiling is that of exact counts:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HORIZON, HorizonSettings
+from experiments.ceilings import schedule_of
 from models.fitting.calibration import Flows, calibrate, expected_flows
 from models.fitting.personas import (
     HOME,
@@ -30,7 +31,7 @@ from models.fitting.personas import (
 )
 from models.mechanisms import parse
 from models.priors import MovementPrior, Population
-from models.releases import Schedule, SensorRelease, StepSchedule
+from models.releases import Schedule
 from stream_app.city import HOMES, City, CityOptions, build_city
 
 PEOPLE, HOURS, SLOTS, MISTAKES, PENALTY = 500, 34, 24, 1, 10.0
@@ -191,17 +192,6 @@ def _trips(flows: NDArray[np.float64]) -> Flows:
     return Flows(slot, origin, destination, moving[slot, origin, destination])
 
 
-def schedule_of(city: City, noise: str) -> Schedule:
-    """The city's sensors of each hour, all released alike."""
-    mechanism = parse("raw", {}) if noise == "raw" else parse("gaussian", {"sigma": float(noise)})
-    return Schedule(
-        tuple(
-            StepSchedule(step.step, tuple(SensorRelease(sensor, mechanism) for sensor in step.active))
-            for step in city.steps(HOURS)
-        )
-    )
-
-
 def last_figures(
     population: Population, schedule: Schedule
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -218,7 +208,8 @@ def city_rows(noises: Sequence[str], seed: int = 1) -> list[CityRow]:
     truth = Way("the agents' true chains", city.population, np.arange(PEOPLE))
     all_ways, rows = [truth, *ways(agents)], []
     for noise in noises:
-        schedule = schedule_of(city, noise)
+        mechanism = parse("raw", {}) if noise == "raw" else parse("gaussian", {"sigma": float(noise)})
+        schedule = schedule_of(city, mechanism, HOURS)
         _, true_ceiling = last_figures(city.population, schedule)
         for way in all_ways:
             guess, ceiling = last_figures(way.population, schedule)

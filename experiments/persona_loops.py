@@ -6,7 +6,6 @@ the folder's ``sf_survey`` and ``ny_commuting`` only the loop on the demo's city
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from experiments.drawing import grid, save
 from experiments.held_out import find_data
-from experiments.measure import write_csv
+from experiments.measure import markdown, options, write_csv
 from experiments.persona_city import HOURS, PEOPLE, CityRow, city_rows
 from experiments.persona_survey import STEPS, SurveyRow, survey_rows
 from models.fitting.calibration import expected_flows
@@ -71,11 +70,6 @@ polygons, days assumed: {ny_personas:,} personas for {ny_people:,.0f} people. Wh
 """
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
 def city_table(rows: Sequence[CityRow]) -> str:
     """One line a way and noise."""
     head = [
@@ -107,7 +101,7 @@ def city_table(rows: Sequence[CityRow]) -> str:
         ]
         for row in rows
     ]
-    return _table(head, cells)
+    return markdown(head, cells)
 
 
 def survey_table(rows: Sequence[SurveyRow]) -> str:
@@ -132,7 +126,7 @@ def survey_table(rows: Sequence[SurveyRow]) -> str:
         ]
         for row in rows
     ]
-    return _table(head, cells)
+    return markdown(head, cells)
 
 
 def city_words(rows: Sequence[CityRow]) -> str:
@@ -197,13 +191,8 @@ def new_york(folder: Path, picture: Path) -> tuple[int, float]:
 
 def main() -> None:
     """Run all loops there is data for, and write page, tables and map."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--results", type=Path)
-    options = parser.parse_args()
-    data = find_data(options.data)
+    given = options(__doc__, "personas.md, .csv and .png").parse_args()
+    data = find_data(given.data)
     city = city_rows(NOISES)
     print(city_table(city))
     if not (data / "sf_survey").is_dir():
@@ -211,12 +200,12 @@ def main() -> None:
         return
     survey = survey_rows(data / "sf_survey")
     print(survey_table(survey))
-    if options.results is None:
+    if given.results is None:
         return
-    write_csv(city, options.results / "personas-city.csv")
-    write_csv(survey, options.results / "personas-survey.csv")
-    county = new_york(data / "ny_commuting", options.results / MAP)
-    (options.results / "personas.md").write_text(page(city, survey, county))
+    write_csv(city, given.results / "personas-city.csv")
+    write_csv(survey, given.results / "personas-survey.csv")
+    county = new_york(data / "ny_commuting", given.results / MAP)
+    (given.results / "personas.md").write_text(page(city, survey, county))
 
 
 def page(city: Sequence[CityRow], survey: Sequence[SurveyRow], county: tuple[int, float]) -> str:

@@ -10,11 +10,9 @@ over chains drawn from the posterior (every row from its Dirichlet law).
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,7 @@ from accounting.audit.calibration import (
 )
 from accounting.exposure import Exposure, baseline
 from experiments.held_out import DATA_SETS, MISTAKES, draw_sensors, find_data, released_from
-from experiments.measure import write_csv
+from experiments.measure import markdown, options, write_csv
 from models.fitting import (
     PAPER,
     FitOptions,
@@ -245,7 +243,7 @@ def table(found: Sequence[Case]) -> str:
     """One line a case, as a Markdown table."""
     head = ["data set", "fitted", "people", "plug-in", "posterior mean", "90 % quantile", "realised", "p"]
     head += ["by quarter, predicted/realised", "z of surprise", "unknown moves", "κ_min", "verdict"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for case in found:
         everybody, surprise = case.check.guess.everybody, case.surprise
         quarters = " ".join(f"{q.predicted:.2f}/{q.realised:.2f}" for q in case.check.guess.groups)
@@ -258,15 +256,15 @@ def table(found: Sequence[Case]) -> str:
         cells += [f"{surprise.z or 0.0:+.1f} ({surprise.z_by_person or 0.0:+.1f})"]
         cells += [f"{surprise.unknown / (surprise.moves + surprise.unknown):.0%}"]
         cells += [f"{everybody.kappa_min:.3f}", case.check.guess.refuted.value]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(head, lines)
 
 
 def attack_table(found: Sequence[Case]) -> str:
     """The attack that sees raw counts, against certified ceilings."""
     head = ["data set", "fitted", "ceiling", "realised", "p", "by quarter, ceiling/realised", "κ_min"]
     head += ["largest κ_min of a quarter", "surprise, nats a move", "evidence in training"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for case in found:
         everybody, groups = case.raw.attack.everybody, case.raw.attack.groups
         quarters = " ".join(f"{q.predicted:.2f}/{q.realised:.2f}" for q in groups)
@@ -275,8 +273,8 @@ def attack_table(found: Sequence[Case]) -> str:
         cells += [f"{max(group.kappa_min for group in groups):.3f}"]
         evidence = "–" if case.evidence is None else f"{case.evidence:.2f}"
         cells += [f"{case.check.sharpness.surprise:.2f}", evidence]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(head, lines)
 
 
 def habits(data_set: str, checkins: Checkins) -> list[str]:
@@ -390,11 +388,7 @@ def page(found: Sequence[Case], draws: int, of_habits: Sequence[str] = ()) -> st
 
 def main() -> None:
     """Print the tables, and write page, figures and pictures to the results folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
-    parser.add_argument("--results", type=Path, help="folder to write prior-check.md, .csv and .png to")
+    parser = options(__doc__, "prior-check.md, .csv and .png")
     parser.add_argument("--draws", type=int, default=DRAWS, help="chains drawn from the posterior")
     arguments = parser.parse_args()
     found: list[Case] = []

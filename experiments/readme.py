@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.settings import HORIZON, HorizonSettings
+from experiments.ceilings import schedule_of
 from models.mechanisms import parse
-from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
 from stream_app.cli.demo_command import print_report
@@ -52,11 +52,7 @@ class Curve(NamedTuple):
 def curves(people: int) -> list[Curve]:
     """The mean ceiling of each way of releasing the same sensors, and of the guess without any."""
     city = build_city(CityOptions(people=people))
-    raw = parse("raw", {})
-    steps = [
-        StepSchedule(step.step, tuple(SensorRelease(sensor, raw) for sensor in step.active))
-        for step in city.steps(STEPS)
-    ]
+    steps = schedule_of(city, parse("raw", {}), STEPS).steps
     horizon = HorizonSettings(HORIZON, MISTAKES)
     drawn = []
     for name, mechanism, parameters, colour in WAYS:

@@ -9,7 +9,6 @@ random place. Every bound is computed for every person, under several draws of t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from accounting.attacks import RecordedResult, attack_recorded
 from accounting.audit import AttackSettings, Audit, audit_population
 from accounting.exposure import Exposure
 from experiments.held_out import DATA_SETS, draw_sensors, find_data, released_from
-from experiments.measure import ATTACKS, attack_successes, write_csv
+from experiments.measure import ATTACKS, attack_successes, options, write_csv
 from models.fitting import PAPER, FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
 from models.releases import Schedule, SensorRegistry
@@ -201,11 +200,7 @@ def report(rows: Sequence[Row], fits: Mapping[str, FitResult]) -> str:
 
 def main() -> None:
     """Print the table, and write page and CSV to the results folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
-    parser.add_argument("--results", type=Path, help="folder to write real-checkins.md and .csv to")
+    parser = options(__doc__, "real-checkins.md and .csv")
     parser.add_argument("--schedules", type=int, default=SCHEDULES, help="draws of the sensors")
     arguments = parser.parse_args()
     try:

@@ -12,10 +12,8 @@ the limit count, in the best of several draws. No count is needed, so nothing is
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -37,6 +35,7 @@ from experiments.decisions import (
     simulated_city,
 )
 from experiments.held_out import find_data
+from experiments.measure import markdown, options
 from models.mechanisms import Raw
 from models.releases import StepSchedule
 from stream_app.steps import Accounts
@@ -98,14 +97,12 @@ def installed(setting: Setting) -> Setting:
 
 def table(rows: Sequence[Row]) -> str:
     """Share of sensor-hours published, with the people over the limit, as Markdown."""
-    lines = ["| people of | may be over | " + " | ".join(WAYS) + " |", "|---|---|" + "---:|" * len(WAYS)]
+    lines = []
     for first in range(0, len(rows), len(WAYS)):
         each = rows[first : first + len(WAYS)]
         cells = [f"{each[0].data_set}, {each[0].people}", f"{each[0].share_allowed:.0%}"]
-        lines.append(
-            f"| {' | '.join(cells + [f'{row.released:.1%} ({row.over:.1%} over)' for row in each])} |"
-        )
-    return "\n".join(lines)
+        lines.append(cells + [f"{row.released:.1%} ({row.over:.1%} over)" for row in each])
+    return markdown(["people of", "may be over", *WAYS], lines, words=2)
 
 
 _PAGE = """# Which sensor to switch on next
@@ -127,11 +124,7 @@ gains more than {added} at any step by the certified bound. In brackets: the lar
 
 def main() -> None:
     """Print the table; write the page to the results folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
-    parser.add_argument("--results", type=Path, help="folder to write sensor-selection.md to")
+    parser = options(__doc__, "sensor-selection.md")
     parser.add_argument("--people", type=int, default=300, help="people of the simulated city")
     parser.add_argument("--steps", type=int, default=24, help="steps of each schedule")
     parser.add_argument("--draws", type=int, default=4, help="draws of the fixed and random selections")

@@ -8,17 +8,15 @@ most 1.3 times the best attack wherever that is above 1 %.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import process_time
 
 import numpy as np
 
 from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.audit.audit import AttackReport
-from experiments.measure import write_csv
+from experiments.measure import markdown, options, write_csv
 from experiments.papers.koga import koga_exposure
 
 PLACES = (10, 30, 100, 300)
@@ -109,14 +107,14 @@ def table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
     head = ["M", "T", "s", "loose", "tight", "certified", "best attack", "prior alone"]
     head += ["tight / attack", "certified / attack", "worst where attack > 1 %", "seconds"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
+    lines = []
     for row in rows:
         cells = [str(row.places), str(row.steps), str(row.mistakes)]
         cells += [_number(v) for v in (row.loose, row.tight, row.certified)]
         cells += [_interval(row), _number(row.baseline), _number(row.paper_ratio), _number(row.ratio)]
         cells += [f"{row.worst_ratio:.2f} ({row.serious})" if row.serious else "", f"{row.seconds:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(head, lines, words=0)
 
 
 def _interval(row: Row) -> str:
@@ -184,10 +182,7 @@ def report(rows: Sequence[Row], schedules: int) -> str:
 
 def main() -> None:
     """Print the table, and write page and CSV to the results folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--results", type=Path, help="folder to write tightness.md and tightness.csv to")
+    parser = options(__doc__, "tightness.md and tightness.csv", of_check_ins=False)
     parser.add_argument("--schedules", type=int, default=SCHEDULES, help="draws of the sensors a cell")
     arguments = parser.parse_args()
     rows = [measure_cell(*cell, arguments.schedules) for cell in cells()]

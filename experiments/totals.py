@@ -15,6 +15,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ReleaseLog, epsilon_from_zcdp, read_differential_privacy
 from accounting.ledgers.units import UnitStatement, read_units
 from accounting.settings import HorizonSettings
+from experiments.measure import markdown
 from experiments.nested_levels import NestedLevels
 from models.calendar import Days
 from models.mechanisms import Gaussian, half_width
@@ -108,12 +109,6 @@ def own_city_level() -> list[str]:
     return [f"{100.0 * best.precision[0][1] / 0.01:.1f} %", *shown]
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
-
-
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -130,12 +125,12 @@ def main() -> None:
         "its first day (9 of the last 10 hours, mean of the worst hour, by the fast bound): they follow from",
         "the noise alone and make no use of the bound over the day.",
         "",
-        *table([*head, "ceiling", "added"], [row(bound) for bound in BOUNDS]),
+        markdown([*head, "ceiling", "added"], [row(bound) for bound in BOUNDS]),
         "",
         "**A value of its own for the day** beside hours, at the cost of hours at sigma 10 and for equal",
         "relative errors: standard deviations of hour and day after least squares.",
         "",
-        *table(
+        markdown(
             ["counted a day", "share of the budget", "hour alone", "hour, both", "day alone", "day, both"],
             [own_level(most) for most in (1, 2, 4, 24)],
         ),
@@ -146,7 +141,7 @@ def main() -> None:
         f"**A value of its own for the city's hour** beside {SENSORS} sensors, likewise: a person is at one",
         "of them in an hour, so it gains a little, whatever the bound over the day.",
         "",
-        *table(
+        markdown(
             ["share of the budget", "sensor alone", "sensor, both", "city alone", "city, both"],
             [own_city_level()],
         ),

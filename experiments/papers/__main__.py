@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from experiments.measure import markdown
 from experiments.papers import Claim, cip, cip_fits, composition, diffusion, koga
 from experiments.real_checkins import MissingDataError
 
@@ -34,11 +35,11 @@ PAPERS: Mapping[str, Mapping[str, Part]] = {
 
 def table(paper: str, claims: Sequence[Claim]) -> str:
     """The paper beside our numbers, as a page."""
-    rows = [" | ".join(("", *claim, "")).strip() for claim in claims]
-    head = ["| part | what | in the paper | here | agrees |", "|---|---|---|---|---|"]
     title = f"# A paper beside our numbers: {paper}"
     made = f"Made by `make papers NAME={paper}`; what follows from it is in [the papers](../papers.md)."
-    return "\n".join([title, "", made, "", *head, *rows, ""])
+    return "\n".join(
+        [title, "", made, "", markdown(["part", "what", "in the paper", "here", "agrees"], claims), ""]
+    )
 
 
 def draw(paper: str, only: Sequence[str], data: Path | None, results: Path) -> bool:

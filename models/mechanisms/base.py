@@ -7,12 +7,14 @@ tests for a mechanism's class.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from math import inf
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -305,6 +307,80 @@ class Composite(Protocol, metaclass=_Ability):
     @property
     def most_counts(self) -> int:
         """How often one person is counted in a part's count at most; the part's own verbs assume once."""
+
+
+class NoPromises:
+    """The verbs of a mechanism that promises and publishes nothing: one that knows better overrides them.
+
+    Its parameters are its fields of the names in ``parameter_names``, which are numbers.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    is_released: ClassVar[bool] = True
+    noise_family: ClassVar[NoiseFamily] = NoiseFamily.OTHER
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Self:
+        """From numbers by name; :class:`MechanismError` for anything else."""
+        refuse_unknown(cls.name, parameters, cls.parameter_names)
+        return cls(**{name: number(cls.name, parameters, name) for name in cls.parameter_names})
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """The fields by name."""
+        return {name: float(getattr(self, name)) for name in self.parameter_names}
+
+    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+        """None: nothing is published."""
+        return None
+
+    def noise_law(self) -> NoiseLaw | None:
+        """None: there is no published value with one noise."""
+        return None
+
+    def divergence(self) -> float:
+        """Infinite: it may rule somebody out."""
+        return inf
+
+    def expected_absolute_error(self) -> float:
+        """Infinite: there is no value of its own."""
+        return inf
+
+    def variance(self) -> float:
+        """Infinite: there is no value of its own."""
+        return inf
+
+    def zcdp_rho(self) -> float:
+        """Infinite: nothing is promised."""
+        return inf
+
+    def pure_epsilon(self) -> float:
+        """Infinite: nothing is promised, as by Gaussian noise, however large."""
+        return inf
+
+    def gaussian_variance(self) -> float | None:
+        """None: it is no Gaussian noise with mean zero."""
+        return None
+
+
+class AddedNoise(NoPromises, Tabulated):
+    """A mechanism that publishes the count with one noise: its errors are those of the law."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def noise_law(self) -> NoiseLaw:
+        """Law of the added noise."""
+
+    def expected_absolute_error(self) -> float:
+        """Expected size of the noise, in people."""
+        return self.noise_law().expected_size()
+
+    def variance(self) -> float:
+        """Variance of the noise."""
+        return self.noise_law().variance()
 
 
 def truncated_mass(mechanism: Mechanism) -> float:

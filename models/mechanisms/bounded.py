@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from functools import lru_cache
 from inspect import get_annotations
 from math import inf
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.exceptions import MechanismError
-from models.mechanisms.base import (
-    NO_DESIGNS,
-    Designs,
-    NoiseFamily,
-    NoiseLaw,
-    Tabulated,
-    number,
-    refuse_unknown,
-)
+from models.mechanisms.base import AddedNoise, NoiseLaw
 from models.noise import InformationTable, noise_information_table
 
 _DRAWN = 2.0**-53  # of a value's probability, by which a draw of 53 bits can miss it
 
 
-class BoundedNoise(Tabulated):
+class BoundedNoise(AddedNoise):
     """Noise on the integers ``-m..m`` of a law of your own; all that accountants ask for follows from it.
 
     A subclass is a frozen dataclass whose fields are numbers, with a ``name`` and ``law()``::
@@ -45,11 +36,7 @@ class BoundedNoise(Tabulated):
     epsilon are infinite. :class:`~models.exceptions.MechanismError` for a law that is none.
     """
 
-    name: ClassVar[str]
-    parameter_names: ClassVar[tuple[str, ...]] = ()
-    is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
-    noise_family: ClassVar[NoiseFamily] = NoiseFamily.OTHER
 
     def __init_subclass__(cls) -> None:
         """The parameters are the fields, which a dataclass has by their annotations."""
@@ -59,17 +46,6 @@ class BoundedNoise(Tabulated):
     @abstractmethod
     def law(self) -> ArrayLike:
         """Weights (2 m + 1,) of ``-m..m``, the same for either sign; they need not sum to 1."""
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Self:
-        """From numbers by name; :class:`MechanismError` for anything else."""
-        refuse_unknown(cls.name, parameters, cls.parameter_names)
-        return cls(**{name: number(cls.name, parameters, name) for name in cls.parameter_names})
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """The fields by name."""
-        return {name: float(getattr(self, name)) for name in self.parameter_names}
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Counts (n,) plus noise by inversion of the law, with 53 of the bits ``words`` (n, 2)."""
@@ -88,33 +64,9 @@ class BoundedNoise(Tabulated):
         moved = np.abs(np.diff(self._chances(), prepend=0.0, append=0.0)).sum()
         return float(min(1.0, 0.5 * moved + self.noise_law().truncated_mass))
 
-    def divergence(self) -> float:
-        """Infinite: the ends rule somebody out."""
-        return inf
-
     def information_table(self) -> InformationTable:
         """Information of the law."""
         return _information_table(tuple(self._chances().tolist()))
-
-    def expected_absolute_error(self) -> float:
-        """Expected size of the noise, in people."""
-        return self.noise_law().expected_size()
-
-    def variance(self) -> float:
-        """Variance of the noise."""
-        return self.noise_law().variance()
-
-    def zcdp_rho(self) -> float:
-        """Infinite, as the divergence."""
-        return inf
-
-    def pure_epsilon(self) -> float:
-        """Infinite, as the divergence."""
-        return inf
-
-    def gaussian_variance(self) -> None:
-        """The noise is not Gaussian."""
-        return
 
     def _chances(self) -> NDArray[np.float64]:
         weights = np.asarray(self.law(), dtype=np.float64)

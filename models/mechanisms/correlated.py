@@ -17,11 +17,11 @@ from models.exceptions import MechanismError
 from models.keys import expand_words
 from models.mechanisms.base import (
     NO_DESIGNS,
+    AddedNoise,
     Designs,
     NoiseFamily,
     NoiseLaw,
     NoiseWindow,
-    Tabulated,
     number,
     refuse_unknown,
 )
@@ -39,7 +39,7 @@ _LEAST_SIGMA = 0.05  # below it independent noise is accounted as none
 
 @checked(MechanismError)
 @dataclass(frozen=True, slots=True)
-class Correlated(Tabulated):
+class Correlated(AddedNoise):
     """Gaussian noise correlated over the steps of a noise window, rounded; the step has a ``position`` in it.
 
     Accountants get the figures of *independent* Gaussian noise of the variance
@@ -53,7 +53,6 @@ class Correlated(Tabulated):
     design: int = field(init=False)
     name: ClassVar[str] = "correlated"
     parameter_names: ClassVar[tuple[str, ...]] = ("design", "position")
-    is_released: ClassVar[bool] = True
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.CONTINUOUS_GAUSSIAN
 
     def __post_init__(self) -> None:
@@ -114,7 +113,10 @@ class Correlated(Tabulated):
         return counts + np.rint(drawn).astype(np.int64)
 
     def noise_law(self) -> NoiseLaw:
-        """Law of this step's noise alone, rounded; other steps of the window depend on it."""
+        """Law of this step's noise alone, rounded; other steps of the window depend on it.
+
+        Its variance is the covariance's diagonal entry and about 1/12.
+        """
         return _marginal_law(self._sigma(), self.noise.realisation_mass(self.position))
 
     def reveal_probability(self) -> float:
@@ -143,21 +145,9 @@ class Correlated(Tabulated):
         """Information through the independent part."""
         return _information_table(self._independent_sigma(), self.noise.realisation_mass(self.position))
 
-    def expected_absolute_error(self) -> float:
-        """Expected size of this step's noise, in people."""
-        return self.noise_law().expected_size()
-
-    def variance(self) -> float:
-        """Variance of this step's rounded noise: the covariance's diagonal entry and about 1/12."""
-        return self.noise_law().variance()
-
     def zcdp_rho(self) -> float:
         """``1 / (2 sigma^2)`` of the independent part: it adds up over the steps of a window as well."""
         return self.divergence()
-
-    def pure_epsilon(self) -> float:
-        """Infinite: of Gaussian noise, however large."""
-        return inf
 
     def gaussian_variance(self) -> float:
         """The covariance's diagonal entry."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -13,15 +11,7 @@ from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import MechanismError
-from models.mechanisms.base import (
-    NO_DESIGNS,
-    Designs,
-    NoiseFamily,
-    NoiseLaw,
-    Tabulated,
-    number,
-    refuse_unknown,
-)
+from models.mechanisms.base import AddedNoise, NoiseFamily, NoiseLaw
 from models.noise import (
     EXACT_UP_TO_SIGMA,
     InformationTable,
@@ -34,13 +24,12 @@ from models.noise import (
 
 @checked(MechanismError)
 @dataclass(frozen=True, slots=True)
-class Gaussian(Tabulated):
+class Gaussian(AddedNoise):
     """Discrete Gaussian noise of scale ``sigma`` people, 0.05..10 000 (Canonne, Kamath, Steinke 2020)."""
 
     sigma: float
     name: ClassVar[str] = "gaussian"
     parameter_names: ClassVar[tuple[str, ...]] = ("sigma",)
-    is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.DISCRETE_GAUSSIAN
 
@@ -49,23 +38,12 @@ class Gaussian(Tabulated):
         check_sigma(self.sigma)
         object.__setattr__(self, "sigma", float(self.sigma))
 
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Gaussian:
-        """From ``{"sigma": number}``; :class:`MechanismError` for anything else."""
-        refuse_unknown(cls.name, parameters, cls.parameter_names)
-        return cls(number(cls.name, parameters, "sigma"))
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """``{"sigma": sigma}``."""
-        return {"sigma": self.sigma}
-
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Counts (n,) plus the noise that the uniform bits ``words`` (n, 2) stand for; may be negative."""
         return counts + discrete_gaussian_table(self.sigma).sample(words)
 
     def noise_law(self) -> NoiseLaw:
-        """The sampler's table, in floating point."""
+        """The sampler's table, in floating point; its variance is at most ``sigma^2``, nearly it above 1."""
         return NoiseLaw.of_table(discrete_gaussian_table(self.sigma))
 
     def reveal_probability(self) -> float:
@@ -88,17 +66,9 @@ class Gaussian(Tabulated):
         """Expected size of the noise, in people."""
         return _expected_absolute_error(self.sigma)
 
-    def variance(self) -> float:
-        """Variance of the noise: at most ``sigma^2``, and very near it for sigma above 1."""
-        return self.noise_law().variance()
-
     def zcdp_rho(self) -> float:
         """``1 / (2 sigma^2)`` for a count that one person changes by one (Canonne et al., theorem 4)."""
         return self.divergence()
-
-    def pure_epsilon(self) -> float:
-        """Infinite: of Gaussian noise, however large."""
-        return inf
 
     def gaussian_variance(self) -> float:
         """``sigma^2``, of the continuous law."""

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.mechanisms.base import NO_DESIGNS, Designs, NoiseFamily, NoiseLaw, refuse_unknown
+from models.mechanisms.base import NoiseFamily, NoiseLaw, NoPromises
 from models.noise import binary_entropy
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(NoPromises):
     """Publishes the count itself: no differential privacy, and all the information there is."""
 
     name: ClassVar[str] = "raw"
-    parameter_names: ClassVar[tuple[str, ...]] = ()
-    is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = True
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.NONE
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Raw:
-        """Raw has no parameters; :class:`MechanismError` if any is given."""
-        refuse_unknown(cls.name, parameters)
-        return cls()
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """A copy of the counts (n,); the uniform bits are not used."""
@@ -47,10 +32,6 @@ class Raw:
         """1: the count is always shown."""
         return 1.0
 
-    def divergence(self) -> float:
-        """Infinite: two counts are distinguished with certainty."""
-        return inf
-
     def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
         """The entropy ``h(p)`` of being counted, nats; same shape as ``probability``."""
         return binary_entropy(probability)
@@ -62,14 +43,6 @@ class Raw:
     def variance(self) -> float:
         """0: no noise."""
         return 0.0
-
-    def zcdp_rho(self) -> float:
-        """Infinite: no differential privacy."""
-        return inf
-
-    def pure_epsilon(self) -> float:
-        """Infinite: no differential privacy."""
-        return inf
 
     def gaussian_variance(self) -> float:
         """0: no noise."""

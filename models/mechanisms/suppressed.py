@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, nan
+from math import nan
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.mechanisms.base import NO_DESIGNS, Designs, NoiseFamily, refuse_unknown
+from models.mechanisms.base import NoiseFamily, NoPromises
 
 
 @dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(NoPromises):
     """Publishes nothing, whatever was counted."""
 
     name: ClassVar[str] = "suppressed"
-    parameter_names: ClassVar[tuple[str, ...]] = ()
     is_released: ClassVar[bool] = False
     is_exact: ClassVar[bool] = False
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.NONE
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Suppressed:
-        """Suppression has no parameters; :class:`MechanismError` if any is given."""
-        refuse_unknown(cls.name, parameters)
-        return cls()
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}
-
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> None:
-        """Nothing."""
-        return
-
-    def noise_law(self) -> None:
-        """There is no published value to have a law."""
-        return
 
     def reveal_probability(self) -> float:
         """0: nothing is ever shown."""
@@ -58,10 +37,6 @@ class Suppressed:
         """Not a number: there is no published value."""
         return nan
 
-    def variance(self) -> float:
-        """Infinite: the published value says nothing about the count."""
-        return inf
-
     def zcdp_rho(self) -> float:
         """0: nothing is spent."""
         return 0.0
@@ -69,7 +44,3 @@ class Suppressed:
     def pure_epsilon(self) -> float:
         """0: nothing is spent."""
         return 0.0
-
-    def gaussian_variance(self) -> None:
-        """There is no noise to have one."""
-        return

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
-from models.mechanisms.base import NO_DESIGNS, Designs, NoiseFamily, NoiseLaw, Tabulated, number, suggest
+from models.mechanisms.base import NO_DESIGNS, AddedNoise, Designs, NoiseFamily, NoiseLaw, number, suggest
 from models.noise import (
     InformationTable,
     binary_channel_information_table,
@@ -31,7 +31,7 @@ _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 @checked(MechanismError, infinite=("tiers",))
 @dataclass(frozen=True, slots=True)
-class Tiered(Tabulated):
+class Tiered(AddedNoise):
     """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.
 
     All verbs of accountants are those of the best-informed tier: because of the chain, all tiers together
@@ -40,8 +40,6 @@ class Tiered(Tabulated):
 
     tiers: tuple[tuple[str, float], ...]
     name: ClassVar[str] = "tiered"
-    parameter_names: ClassVar[tuple[str, ...]] = ()  # one a tier, named by it
-    is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.GEOMETRIC
 
@@ -132,10 +130,6 @@ class Tiered(Tabulated):
     def pure_epsilon(self) -> float:
         """The best-informed tier's level."""
         return self.epsilon
-
-    def gaussian_variance(self) -> None:
-        """The noise is not Gaussian."""
-        return
 
 
 def tier_error(epsilon: float) -> float:

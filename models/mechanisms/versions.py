@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, prod, sqrt
+from math import prod, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from models.mechanisms.base import (
     DrawnPerWindow,
     Mechanism,
     NoiseFamily,
-    NoiseLaw,
+    NoPromises,
     Tabulated,
     truncated_mass,
 )
@@ -37,7 +37,7 @@ from models.noise import (
 
 
 @dataclass(frozen=True, slots=True)
-class SeenRelease(Tabulated):
+class SeenRelease(NoPromises, Tabulated):
     """``inner`` as an accountant sees it through a channel between the person and the count; never published.
 
     A subclass says what the channel reveals: ``name``, ``reveal_probability`` and ``information_table``. The
@@ -46,8 +46,6 @@ class SeenRelease(Tabulated):
     """
 
     inner: Mechanism
-    name: ClassVar[str]
-    is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
 
     @property
@@ -55,18 +53,9 @@ class SeenRelease(Tabulated):
         """Those of the release."""
         return self.inner.parameters
 
-    @property
-    def noise_family(self) -> NoiseFamily:
-        """OTHER: no theorem is known for the noise behind the channel."""
-        return NoiseFamily.OTHER
-
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
         """As the release."""
         return self.inner.publish(counts, words)
-
-    def noise_law(self) -> NoiseLaw | None:
-        """None: the channel is not an additive noise."""
-        return None
 
     def outputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
         """Probabilities of what comes out if the person is not counted, and if, and what they leave out.
@@ -74,10 +63,6 @@ class SeenRelease(Tabulated):
         None for an erasure channel, which shows the exact count with the probability stated, else nothing.
         """
         return None
-
-    def divergence(self) -> float:
-        """Infinite: with some probability the channel reveals everything."""
-        return inf
 
     def expected_absolute_error(self) -> float:
         """As the release."""
@@ -104,7 +89,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Versions(Tabulated):
+class Versions(NoPromises, Tabulated):
     """All public values of one sensor and step, first to last, each with noise of its own.
 
     The person is counted in all of them or in none, or in some for reasons that do not depend on where the
@@ -114,31 +99,12 @@ class Versions(Tabulated):
 
     parts: tuple[Mechanism, ...]
     name: ClassVar[str] = "versions"
-    is_released: ClassVar[bool] = True
     most_counts: ClassVar[int] = 1  # where it is more, the parts are CountedAgain
 
     @property
     def is_exact(self) -> bool:
         """True when one of the values is exact: the others then add nothing."""
         return any(part.is_exact for part in self.parts)
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """None of its own."""
-        return {}
-
-    @property
-    def noise_family(self) -> NoiseFamily:
-        """OTHER: no theorem is known for the joint law."""
-        return NoiseFamily.OTHER
-
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-        """None: each value was published by itself."""
-        return None
-
-    def noise_law(self) -> NoiseLaw | None:
-        """None: the values are more than one number."""
-        return None
 
     def reveal_probability(self) -> float:
         """Total variation of the joint law under a shift of all values by one.

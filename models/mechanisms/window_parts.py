@@ -5,20 +5,19 @@ A release over a window is accounted as if something had been published in each 
 
 - :class:`NoiseShare`: the window's noise is a sum of independent shares, one for each step;
 - :class:`ErasureCoin`: with some probability the exact count of some places is shown, else nothing.
+
+Differential privacy is accounted for whole releases, never parts, so parts promise none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, log, prod
+from math import log, prod
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from models.mechanisms.base import Mechanism, NoiseFamily, NoiseLaw, Tabulated, truncated_mass
+from models.mechanisms.base import Mechanism, NoiseFamily, NoiseLaw, NoPromises, Tabulated, truncated_mass
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.versions import revealed_by_shift
 from models.noise import (
@@ -33,46 +32,8 @@ from models.noise import (
 )
 
 
-class _Part(Tabulated):
-    """The verbs that both kinds share. Differential privacy is accounted for whole releases, never parts."""
-
-    __slots__ = ()
-    is_released: ClassVar[bool] = True
-    most_counts: ClassVar[int] = 1
-    noise_family: ClassVar[NoiseFamily] = NoiseFamily.OTHER
-
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """None of its own."""
-        return {}
-
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-        """None: the window is published as a whole."""
-        return None
-
-    def expected_absolute_error(self) -> float:
-        """None of its own."""
-        return inf
-
-    def variance(self) -> float:
-        """None of its own."""
-        return inf
-
-    def zcdp_rho(self) -> float:
-        """Infinite: a part promises nothing."""
-        return inf
-
-    def pure_epsilon(self) -> float:
-        """Infinite: a part promises nothing."""
-        return inf
-
-    def gaussian_variance(self) -> float | None:
-        """None: it is no Gaussian with mean zero."""
-        return None
-
-
 @dataclass(frozen=True, slots=True)
-class NoiseShare(_Part):
+class NoiseShare(NoPromises, Tabulated):
     """One of ``shares`` independent parts of the noise of ``whole``: the one at ``position``, from 0.
 
     The ideal law is the sum of the ideal shares; the sampler's law is ``tau`` away from it. So a window's
@@ -85,6 +46,7 @@ class NoiseShare(_Part):
     position: int
     name: ClassVar[str] = "share of a window"
     is_exact: ClassVar[bool] = False
+    most_counts: ClassVar[int] = 1
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
@@ -113,7 +75,7 @@ class NoiseShare(_Part):
 
 
 @dataclass(frozen=True, slots=True)
-class ErasureCoin(_Part):
+class ErasureCoin(NoPromises, Tabulated):
     """Shows the exact count of a set of places with probability ``shown``, else nothing.
 
     All parts of one release share one coin, which shows with probability ``revealed``. Independent coins with
@@ -125,23 +87,16 @@ class ErasureCoin(_Part):
     shown: float
     revealed: float
     name: ClassVar[str] = "shown now and then"
+    most_counts: ClassVar[int] = 1
 
     @property
     def is_exact(self) -> bool:
         """Whether the coin always shows."""
         return self.shown >= 1.0
 
-    def noise_law(self) -> NoiseLaw | None:
-        """None: it is an erasure, not a noise."""
-        return None
-
     def reveal_probability(self) -> float:
         """``shown``."""
         return self.shown
-
-    def divergence(self) -> float:
-        """Infinite: with some probability an erasure reveals everything."""
-        return inf
 
     def information_table(self) -> InformationTable:
         """``revealed h(p)``, and the charge for the samplers."""

@@ -67,6 +67,6 @@ def test_every_method_is_measured_on_the_same_counts() -> None:
     assert noised.ceiling[0] < rows["cell-key noise"].ceiling[0]
     assert rows["below 10 left out"].shown < 1.0 == noised.shown
     text = page(list(rows.values()), COUNTS)
-    assert text.count("\n| ") == 2 + len(rows)
+    assert text.count("\n|") == 2 + len(rows)
     with pytest.raises(SystemExit, match="not part of the repository"):
         main(["--data", "nowhere"])
