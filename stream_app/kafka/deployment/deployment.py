@@ -72,7 +72,7 @@ from stream_app.setup.run_folder.run_settings import FORMS, facts_if_set, mechan
 from stream_app.setup.sections import QualitySettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.steps import with_windows
+from stream_app.steps import Intake, StepWindow, with_windows
 from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
 from stream_app.steps.policy.proposals import CrowdAnswer, Option, SensorOptions
 from stream_app.wire import (
@@ -809,6 +809,11 @@ class Deployment:
     def record(self) -> DeploymentTopic:
         """The topic that says what the deployment was begun with."""
         return DeploymentTopic(self.connection, self.topics.deployment)
+
+    def intake(self, window: StepWindow, registry: SensorRegistry | None = None) -> Intake:
+        """What takes messages in, for these sensors (None: all) without those that were removed."""
+        window.drop(self.removed)
+        return Intake(registry or self.registry, window, self.settings.max_ahead, self.exclusions)
 
     def schedule_of(self, decision: StepDecision) -> StepSchedule:
         """The schedule of a logged decision; :class:`LogError` if it was made for another deployment."""

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
+from models.releases import StepSchedule
 from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, start_consumer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
@@ -144,6 +145,12 @@ async def read_steps(
     async with aclosing(_step_records(connection, topic, first, until)) as found:
         async for _, decision in found:
             yield decision
+
+
+async def logged_schedules(deployment: Deployment, first: int, until: int) -> list[StepSchedule]:
+    """What was decided on the steps ``first..until - 1``, by the sensors that each of them has."""
+    found = read_steps(deployment.connection, deployment.topics.decisions, first, until)
+    return [deployment.schedule_of(decision) async for decision in found]
 
 
 async def _step_records(

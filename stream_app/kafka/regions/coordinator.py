@@ -25,7 +25,7 @@ from stream_app.kafka.release.release_core import (
     Restored,
 )
 from stream_app.kafka.release.release_log import LogRecord
-from stream_app.steps import ClosedCounts, ClosedStep, Intake, StepClock, StepEngine, StepWindow
+from stream_app.steps import ClosedCounts, ClosedStep, StepClock, StepEngine, StepWindow
 
 
 class SealedWindow(StepWindow):
@@ -188,6 +188,4 @@ class Coordinator(DecidingWorker):
     async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
         deployment, regions = self._deployment, self._deployment.topics.regions
         window = SealedWindow(regions, restored.progress.next_step)
-        window.drop(deployment.removed)
-        intake = Intake(deployment.registry, window, deployment.settings.max_ahead, deployment.exclusions)
-        return StepEngine(intake, self._policy, NoPublisher(), accounts)
+        return StepEngine(deployment.intake(window), self._policy, NoPublisher(), accounts)

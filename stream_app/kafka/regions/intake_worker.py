@@ -17,7 +17,7 @@ from stream_app.kafka.broker.clients import FencedError, LogError
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import INPUTS, Deployment, require_requests
-from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records, read_steps
+from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records, logged_schedules
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord
 from stream_app.kafka.regions.region_records import (
     RegionProgress,
@@ -430,28 +430,15 @@ class IntakeWorker(Job):
             accept_changes=self._accept_changes,
         )
         await self._check_continues(place, progress, log)
-        offsets, lost = await inputs.resume(
-            progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
-        )
+        progress, lost = await inputs.resume(progress, accept_changes=self._accept_changes)
         basis[INPUTS] = inputs.identities
         await claim_key(deployment, self._noise_key, place.partition, progress.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
-        window = StepWindow.of(settings, saved=restored.window())
-        window.drop(deployment.removed)
-        core = IntakeCore(
-            place,
-            deployment,
-            Intake(registry, window, settings.max_ahead, deployment.exclusions),
-            KeyedPublisher.of(settings, self._noise_key, (place.region,)),
-            progress.model_copy(update={"offsets": offsets}),
-            basis,
-        )
-        decided = read_steps(
-            *(deployment.connection, deployment.topics.decisions),
-            *(core.first_revisable, progress.next_publish),
-        )
-        core.recall([deployment.schedule_of(decision) async for decision in decided])
-        return core, [each.letter() for each in lost]
+        intake = deployment.intake(StepWindow.of(settings, saved=restored.window()), registry)
+        publisher = KeyedPublisher.of(settings, self._noise_key, (place.region,))
+        core = IntakeCore(place, deployment, intake, publisher, progress, basis)
+        core.recall(await logged_schedules(deployment, core.first_revisable, progress.next_publish))
+        return core, lost
 
     async def _check_continues(
         self, place: RegionPlace, progress: RegionProgress, log: TransactionLog

@@ -41,6 +41,7 @@ from stream_app.kafka.deployment.log_reader import (
     claim_key,
     last_decision,
     latest_records,
+    logged_schedules,
     read_steps,
 )
 from stream_app.kafka.deployment.records import ANSWER
@@ -64,7 +65,6 @@ from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.setup.settings import Settings
 from stream_app.steps import (
     DeviceWatch,
-    Intake,
     KeyedPublisher,
     Spent,
     StepClock,
@@ -369,9 +369,7 @@ class DecidingWorker(Job):
             self._author,
         )
         spent = await self._check_continues(progress)
-        offsets, lost = await inputs.resume(
-            progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
-        )
+        progress, lost = await inputs.resume(progress, accept_changes=self._accept_changes)
         if has_begun:
             if deployment.looks_otherwise:
                 await asyncio.to_thread(deployment.refuse_crowd_of_told)
@@ -384,7 +382,7 @@ class DecidingWorker(Job):
         basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, facts, head)}
         await asyncio.to_thread(deployment.join)
         basis[INPUTS] = inputs.identities
-        progress = await self._carry(progress.model_copy(update={"offsets": offsets}), spent)
+        progress = await self._carry(progress, spent)
         restored = restored.model_copy(update={"progress": progress})
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
@@ -394,7 +392,7 @@ class DecidingWorker(Job):
             topics=topics,
             deployment=deployment.facts.digest_at(progress.next_step),
         )
-        await self._task.begin(self._core, self._clock, [each.letter() for each in lost])
+        await self._task.begin(self._core, self._clock, lost)
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._monitor.observer.started(RunStarted(0, progress.next_step, names))
         logger.info("%s continues at step %d", self.title, progress.next_step)
@@ -539,15 +537,13 @@ class ReleaseWorker(DecidingWorker):
         if devices is not None:
             devices.load(restored.progress.devices, restored.progress.next_step)
         window = StepWindow.of(settings, saved=restored.window())
-        window.drop(deployment.removed)
         engine = StepEngine(
-            Intake(deployment.registry, window, settings.max_ahead, deployment.exclusions),
+            deployment.intake(window),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accounts,
             devices=devices,
         )
-        decisions, first = deployment.topics.decisions, window.first_revisable  # late values may still come
-        steps = read_steps(deployment.connection, decisions, first, engine.next_step)
-        engine.recall([deployment.schedule_of(decision) async for decision in steps])
+        # late values of these may still come
+        engine.recall(await logged_schedules(deployment, window.first_revisable, engine.next_step))
         return engine

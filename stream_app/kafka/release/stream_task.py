@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from stream_app.kafka.broker.clients import LogEnds, LogError
 from stream_app.kafka.broker.streams import App
-from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.deployment import INPUTS, Deployment
 from stream_app.kafka.deployment.log_reader import (
     TopicDescription,
     bounds,
@@ -26,7 +26,7 @@ from stream_app.kafka.deployment.log_reader import (
     follow,
     last_record,
 )
-from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord
+from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, Progress
 from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
@@ -94,6 +94,9 @@ def require_nothing_lost(lost: Sequence[LostRecords], *, accept_changes: bool) -
         )
 
 
+At = TypeVar("At", bound=Progress)
+
+
 class InputLogs:
     """The input logs of a task, compared with what was read when it starts and while it runs.
 
@@ -110,16 +113,15 @@ class InputLogs:
         self.priority_logs = tuple(priority_logs)
         self.identities: dict[str, str] = {}
 
-    async def resume(
-        self, offsets: Mapping[str, int], identities: Mapping[str, str], *, accept_changes: bool
-    ) -> tuple[dict[str, int], list[LostRecords]]:
-        """Where to read on from stored positions, and what is missing; notes the ids of the topics."""
+    async def resume(self, progress: At, *, accept_changes: bool) -> tuple[At, list[Rejected]]:
+        """The position with where to read on, and dead letters for what is missing; notes ids of topics."""
         found = await self._find()
         self.identities = {name: log.identity for name, log in found.items()}
-        lost = find_lost_records(offsets, identities, found)
+        lost = find_lost_records(progress.offsets, progress.basis.get(INPUTS, {}), found)
         require_nothing_lost(lost, accept_changes=accept_changes)
-        begins = {name: log.begin for name, log in found.items()}
-        return {**begins, **offsets, **{each.log: each.begin for each in lost}}, lost
+        offsets = {name: log.begin for name, log in found.items()} | dict(progress.offsets)
+        offsets |= {each.log: each.begin for each in lost}
+        return progress.model_copy(update={"offsets": offsets}), [each.letter() for each in lost]
 
     async def watch(self, next_offsets: Callable[[], Mapping[str, int]]) -> None:
         """Raise :class:`LogError` once an input log was made again, or cut short before it was read."""
