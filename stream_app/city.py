@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -224,14 +223,6 @@ _TASTE_SPREAD = 0.5  # standard deviation of the log of how much a person likes 
 _SHIFT = ((-1, 0, 1), (0.2, 0.6, 0.2))  # hours by which a person's day is earlier or later
 
 
-class _Block(NamedTuple):
-    """The chains of some people of one habit: who, their own places, increasing, and each possible move."""
-
-    group: NDArray[np.int64]  # (n,)
-    places: NDArray[np.int32]  # (n, K)
-    moves: Moves
-
-
 def draw_habits(people: int, random: Generator) -> NDArray[np.int64]:
     """The habit of each person, by the shares of :data:`HABITS`."""
     shares = np.array([habit.share for habit in HABITS])
@@ -243,30 +234,22 @@ def build_people(places: CityMap, habits: NDArray[np.int64], slots: int, random:
 
     ``slots`` is 24 for a day, or 1 for the same people without a cycle (the average hour).
     """
-    blocks: list[_Block] = []
+    blocks, groups = [], []
     for index, habit in enumerate(HABITS):
         group = np.flatnonzero(habits == index)
         for first in range(0, group.size, BLOCK):
-            blocks.append(_build_block(places, habit, group[first : first + BLOCK], slots, random))
-    number = random.permutation(habits.size)  # so that an id reveals nothing about the habit
-    packed = Population.concatenate([_packed(places, block, number[block.group], slots) for block in blocks])
-    return packed.subset(np.argsort(np.concatenate([block.group for block in blocks]), kind="stable"))
-
-
-def _packed(places: CityMap, block: _Block, number: NDArray[np.int64], slots: int) -> Population:
-    people, size = block.places.shape
-    return Population.from_moves(
-        [f"resident-{index:06d}" for index in number],
-        Lists(np.arange(people + 1, dtype=np.int64) * size, block.places.ravel()),
-        block.moves,
-        slots=np.full(people, slots, dtype=np.int32),
-        location_names=places.names,
-    )
+            groups.append(group[first : first + BLOCK])
+            blocks.append(_build_block(places, habit, groups[-1], slots, random))
+    by_habit = np.concatenate(groups)
+    number = random.permutation(habits.size)[by_habit]  # so that an id reveals nothing about the habit
+    named = Population.concatenate(blocks).renamed([f"resident-{index:06d}" for index in number])
+    return named.subset(np.argsort(by_habit, kind="stable"))
 
 
 def _build_block(
     places: CityMap, habit: Habit, group: NDArray[np.int64], slots: int, random: Generator
-) -> _Block:
+) -> Population:
+    """Some people of one habit, by their numbers."""
     people = group.size
     where = _draw_places(places, habit, people, random)
     transition = _transitions(_draw_weights(habit, people, random), _draw_linger(habit, people, random))
@@ -278,8 +261,16 @@ def _build_block(
     person, *move = np.nonzero(transition)
     start = np.searchsorted(person, np.arange(people + 1))
     slot, row, column = (index.astype(np.int32) for index in move)
-    moves = Moves(start, slot, row, column, transition[(person, *move)])
-    return _Block(group, np.take_along_axis(where, order, axis=1), moves)
+    return Population.from_moves(
+        list(map(str, group)),
+        Lists(
+            np.arange(people + 1, dtype=np.int64) * order.shape[1],
+            np.take_along_axis(where, order, 1).ravel(),
+        ),
+        Moves(start, slot, row, column, transition[(person, *move)]),
+        slots=np.full(people, slots, dtype=np.int32),
+        location_names=places.names,
+    )
 
 
 def _draw_places(places: CityMap, habit: Habit, people: int, random: Generator) -> NDArray[np.int32]:
@@ -380,7 +371,7 @@ class City:
         arrays = self.population.arrays
         own = _start(arrays, random.random(self.options.people))
         for step in range(count):
-            locations = _locations(arrays, own)
+            locations = arrays.places[arrays.places_start[:-1] + own]
             active = self._switched_on(random)
             crowd = np.bincount(locations, minlength=len(self.places.names))
             counts = tuple(int(sum(crowd[list(sensor.locations)])) for sensor in active)
@@ -454,15 +445,6 @@ def _walk(
         row = np.empty(chain.places.size)
         moved[person] = _next_place(chain, slot, own[person], row, uniforms[person])
     return moved
-
-
-@jit
-def _locations(population: PopulationArrays, own: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Location indices (N,) of each person's own place."""
-    locations = np.empty(own.size, dtype=np.int32)
-    for person in range(own.size):
-        locations[person] = population.places[population.places_start[person] + own[person]]
-    return locations
 
 
 @jit

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +17,24 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from models.private_files import private_file
+from models.releases import CountingWindow
 from models.text import safe_cell
 from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.declared import most_counts_of
 from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Coded, SiteNames, column_form
-from stream_app.starting.connect.counted_windows import CountedWindows
-from stream_app.starting.connect.message_lines import message_lines
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable, interval_seconds
 from stream_app.starting.counts.doubts import (
     ABSENT,
     NOT_COUNTED,
-    Answers,
     ask_about,
     differences,
     remarks_of,
     some_of,
 )
-from stream_app.starting.counts.tables import Progress, Written, count_cells
+from stream_app.starting.counts.message_lines import NO_WINDOWS, message_lines
+from stream_app.starting.counts.tables import Progress, count_cells
 from stream_app.starting.counts.times import calendar_days, check_zone, local_times, parse_times
 from stream_app.wire import MAX_COUNT
 
@@ -230,23 +229,21 @@ def _length(
 # Cells as whole counts: an empty one is "not counted" and never 0, decimals are as declared.
 
 
-def whole_counts(
-    table: ArchiveTable, name: str, decimals: Literal["refuse", "round"], written: Written
-) -> tuple[NDArray[np.int64], int]:
+def whole_counts(table: ArchiveTable, name: str, mapping: FilesMap) -> tuple[NDArray[np.int64], int]:
     """The count of each row, :data:`NOT_COUNTED` where a cell is empty, and how many were rounded."""
     coded = table.coded(name)
-    text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), written, table.where(coded))
-    form = r"^[0-9]{1,13}(\.0+)?$" if decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
+    text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), mapping, table.where(coded))
+    form = r"^[0-9]{1,13}(\.0+)?$" if mapping.decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
     good = np.asarray(pc.fill_null(pc.match_substring_regex(text, form), True), dtype=bool)
     bad = ~np.append(good, True)  # the last is of rows without a cell, whose code is -1
     row = np.flatnonzero(bad[coded.at]) if bad.any() else np.zeros(0, dtype=np.int64)
     if row.size:
-        if decimals == "refuse" and pc.any(pc.match_substring_regex(text, r"^[0-9]+\.[0-9]+$")).as_py():
+        if mapping.decimals == "refuse" and _has_any(text, r"^[0-9]+\.[0-9]+$"):
             remedy = 'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
-        elif pc.any(pc.match_substring_regex(text, "^[0-9]+,[0-9]+$")).as_py():
+        elif _has_any(text, "^[0-9]+,[0-9]+$"):
             remedy = 'set decimal = "," in [connect.files] if a comma is the decimal mark'
-        elif pc.any(pc.match_substring_regex(text, r"^-[0-9]+(\.0*)?$")).as_py():
-            mark = "-1" if pc.any(pc.match_substring_regex(text, r"^-1(\.0*)?$")).as_py() else "-999"
+        elif _has_any(text, r"^-[0-9]+(\.0*)?$"):
+            mark = "-1" if _has_any(text, r"^-1(\.0*)?$") else "-999"
             remedy = f'if it marks what was not counted, set missing = "{mark}" in [connect.files]'
         else:
             remedy = "correct it, or name it in ignore of [connect.files]"
@@ -267,6 +264,10 @@ def whole_counts(
     return np.append(values, NOT_COUNTED)[coded.at], several
 
 
+def _has_any(text: Any, form: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(text, form)).as_py())
+
+
 def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool_]:
     """Where a counter worked for at least this share of the interval; an empty cell is none."""
     coded = table.coded(name)
@@ -284,16 +285,13 @@ def least_share(table: ArchiveTable, name: str, least: float) -> NDArray[np.bool
 _CELLS, _CELLS_A_ROW = 10_000_000, 1000
 
 
-_NONE: Mapping[str, CountedWindows] = {}
-
-
 @dataclass(frozen=True)
 class ArchiveSteps:
     """The steps that counts are brought to; without, they keep their own intervals from the first one on."""
 
     origin_seconds: int
     step_seconds: int
-    windows: Mapping[str, CountedWindows] = field(default_factory=dict)
+    windows: Mapping[str, CountingWindow] = field(default_factory=dict)
     """Those of the deployment's sensors: their counts are of whole windows, placed in the last steps."""
 
 
@@ -358,9 +356,8 @@ def read_archive(
     rows_seconds = _row_seconds(grid, interval, names.sensors)
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
-    ask_about(
-        table, names.texts, Answers(names.answered(mapping.keep), are_totals, by_place=not mapping.sensor)
-    )
+    kept = names.answered(mapping.keep)
+    ask_about(table, names.texts, kept, are_totals=are_totals, by_place=not mapping.sensor)
     if are_totals:
         table, unknown = differences(table)
         remarks_of_totals = (
@@ -458,8 +455,6 @@ def check_mapping(mapping: FilesMap) -> int:
 def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
     chosen = table.chosen
     remarks = table.remarks
-    point = "." if mapping.decimals == "round" and mapping.thousands is None else None
-    written = Written(mapping.thousands, mapping.decimal or point, mapping.missing)
     kept = np.ones(table.rows, dtype=bool)
     if chosen.uptime is not None:
         kept = least_share(table, chosen.uptime, mapping.least_uptime)
@@ -472,7 +467,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         several = len(chosen.count) > 1
         channels = [names.of_rows(table, name if several else "") for name in chosen.count]
         starts = interval_starts(table, mapping, channels[0])
-        found = [whole_counts(table, name, mapping.decimals, written) for name in chosen.count]
+        found = [whole_counts(table, name, mapping) for name in chosen.count]
         rounded = sum(each for _, each in found)
         row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
         cells = (
@@ -486,7 +481,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
             remarks.append(f"{int((~taken).sum()):,} counts of {table.path.name} are of what ignore names.")
     else:
         starts = interval_starts(table, mapping, None)
-        found = [whole_counts(table, each.name, mapping.decimals, written) for each in chosen.wide]
+        found = [whole_counts(table, each.name, mapping) for each in chosen.wide]
         rounded = sum(each for _, each in found)
         values = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
         numbers = np.array(
@@ -643,7 +638,7 @@ def require_new_file(path: Path) -> None:
         raise OutputError("--output must be a new file", path, "choose another name, or remove it")
 
 
-def write_counts(path: Path, counts: CountTable, windows: Mapping[str, CountedWindows] = _NONE) -> None:
+def write_counts(path: Path, counts: CountTable, windows: Mapping[str, CountingWindow] = NO_WINDOWS) -> None:
     """Write them as the name's end says, whole or not at all, readable by the owner only.
 
     As messages, sensors with ``windows`` are announced with the last steps of these.

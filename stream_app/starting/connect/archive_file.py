@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from stream_app.exceptions import InputError, SettingsError, meant
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.counts.tables import (
-    Layout,
     Progress,
     column_in_words,
     columns_in_words,
@@ -250,11 +249,6 @@ def _there(path: Path, table: pa.Table, key: str, usual: Sequence[str]) -> tuple
     return found
 
 
-def layout_of(mapping: FilesMap) -> Layout:
-    """How a mapping says that files are laid out."""
-    return Layout(*(getattr(mapping, key) for key in Layout._fields))
-
-
 def said_by(texts: Iterable[str | None], wanted: Sequence[str]) -> NDArray[np.bool_]:
     """Which texts are one of those that are wanted; none of these, where the first begins with ``!``."""
     names = [each.removeprefix("!") for each in wanted]
@@ -269,7 +263,7 @@ class ArchiveTable:
     def __init__(self, path: Path, mapping: FilesMap, progress: Progress = lambda size: None) -> None:
         """``progress`` is given how many bytes of the file more were read."""
         self.path = path
-        opened = opened_table(path, layout_of(mapping))
+        opened = opened_table(path, mapping)
         self.chosen = choose(path, opened.names, mapping)
         self.remarks = list(opened.remarks)
         self._first_line = opened.first_line if opened.blank is None else 0  # rows lie further down then

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from stream_app.exceptions import InputError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive import read_archive
-from stream_app.starting.connect.archive_file import layout_of, refuse_personal_columns, said_by
+from stream_app.starting.connect.archive_file import refuse_personal_columns, said_by
 from stream_app.starting.connect.presets_at_hand import recognised_preset, resolved_map
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable
 from stream_app.starting.counts.tables import (
@@ -163,8 +163,7 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
         own = resolved_map(own)
         if own.start:
             return guess
-    layout = layout_of(own)
-    opened = opened_table(path, layout)
+    opened = opened_table(path, own)
     refuse_personal_columns(str(path), opened.names)
     if not has_preset and not (own.start or own.sensor or own.count or own.columns or own.column_pattern):
         found = recognised_preset(opened.names)
@@ -175,7 +174,7 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
     footer = 0 if own.footer else _footer(opened)
     if footer:
         guess.say("footer", footer, "lines at the end have other cells than the rows above")
-        opened = opened_table(path, layout._replace(footer=footer))
+        opened = opened_table(path, own.model_copy(update={"footer": footer}))
     sample = _sample(opened, own)
     columns = _Columns(sample, own, guess)
     columns.find_times()
@@ -250,7 +249,7 @@ class _Columns:
         own, table = self._own, self._table
         if own.start:
             self._times = tuple(name for name in own.start if name in table.column_names)
-            self._moments = self._joined(self._times) if self._times else None
+            self._moments = self._read(self._times, is_said=True) if self._times else None
             return
         found = {  # digits in a name are those of a file without a header
             name: moments for name in named_columns(table) if (moments := self._read((name,))) is not None
@@ -445,9 +444,6 @@ class _Columns:
         coded: Any = self._table[name].combine_chunks().dictionary_encode()
         return np.asarray(pc.fill_null(coded.indices, -1)).astype(np.int64)
 
-    def _joined(self, names: Sequence[str]) -> Any:
-        return self._read(tuple(names), is_said=True)
-
     def _read(self, names: tuple[str, ...], is_said: bool = False) -> Any:
         """The moments of columns, by their places where they can be read in several ways; None for none."""
         columns: list[Any] = [self._table[name].combine_chunks() for name in names]
@@ -571,9 +567,8 @@ def read_counts(
     try:
         guess = guessed(path, said)
         mapping = resolved_map(guess.mapping(said))
-        layout = layout_of(mapping)
-        if MOST_COUNTS in opened_table(path, layout).names:  # by `connect files`, for counts that were scaled
-            declared = read_table(path, layout).column(MOST_COUNTS).cast(pa.int64()).to_numpy()
+        if MOST_COUNTS in opened_table(path, mapping).names:  # `connect files` wrote it for scaled counts
+            declared = read_table(path, mapping).column(MOST_COUNTS).cast(pa.int64()).to_numpy()
             most_counts = max(most_counts, int(declared.max()))
         found = read_archive([path], mapping)
     except InputError as error:

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, SettingsError
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, whole_lines
+from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, LineCount, make_folder
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, journal_of
@@ -147,7 +147,7 @@ def open_intake(
 def open_dead_letters(folder: Path) -> AppendFile:
     """The dead letters of a connector, without a line that was not written whole."""
     letters = AppendFile(folder / _REJECTED, SECRET_MODE)
-    letters.truncate(sum(map(len, whole_lines(letters.path))))
+    letters.truncate(LineCount.of(letters.path).bytes)
     return letters
 
 

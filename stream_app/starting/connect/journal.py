@@ -13,7 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from models.releases import SensorRegistry
+from models.exceptions import TallyguardError
+from models.releases import CountingWindow, SensorRegistry
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, SettingsError, restoring
 from stream_app.setup.declared import require_most_counts
@@ -23,13 +24,14 @@ from stream_app.setup.run_folder.durable import (
     SECRET_MODE,
     AppendFile,
     FolderLock,
+    LineCount,
     make_folder,
     sync_folder,
 )
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.counted_windows import CountedWindows, windows_of
+from stream_app.starting.connect.counted_windows import windows_of
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import MAX_COUNT, Activation, Reading, Reason, Rejected, reject
 
@@ -108,18 +110,22 @@ class StepRules:
     tolerance_seconds: int = 0
     resets: Literal["not_counted", "from_zero"] = "not_counted"
     ends: Literal["recognise", "exclusive", "inclusive"] = "exclusive"
-    windows: Mapping[str, CountedWindows] = field(default_factory=dict)
+    windows: Mapping[str, CountingWindow] = field(default_factory=dict)
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> StepRules:
         """The rules that :meth:`document` wrote."""
-        windows = {name: CountedWindows(*each) for name, each in document.pop("windows", {}).items()}
+        windows = {
+            name: CountingWindow(steps, first_step=first_end + 1 - steps)
+            for name, (steps, first_end) in document.pop("windows", {}).items()
+        }
         return cls(**document, windows=windows)
 
     def document(self) -> dict[str, Any]:
         """The rules as JSON values; windows are named only where there are any."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return found if self.windows else {name: each for name, each in found.items() if name != "windows"}
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "windows"}
+        windows = {name: (each.steps, each.first_end) for name, each in self.windows.items()}
+        return {**found, "windows": windows} if windows else found
 
     def steps_of(self, sensor: str) -> int:
         """How many steps a count of this sensor covers."""
@@ -449,7 +455,6 @@ ENDS_IN_WORDS = {
 }
 _COUNTS = "counts.jsonl"
 _MOST_SILENT_STEPS = 100_000  # announced at once after a pause; a longer one means a wrong clock
-_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -623,7 +628,7 @@ class CountJournal:
 
     def _restore(self) -> None:
         """Take again what is on disk, and write what is missing of the messages."""
-        self._counts.truncate(self._whole_bytes())
+        self._counts.truncate(LineCount.of(self._counts.path).bytes)
         with self._counts.path.open("rb") as counts, self._messages.path.open("rb") as messages:
             kept = 0
             for number, line in enumerate(counts, start=1):
@@ -650,7 +655,7 @@ class CountJournal:
                 self._hold_again(line, StepRules.read(found["rules"]), tuple(found["sensors"]))
                 return []
             return self._fold.take([SensorCount(*each) for each in found]).whole
-        except (TypeError, ValueError, KeyError, InputError):
+        except (TypeError, ValueError, KeyError, TallyguardError):
             raise OutputError(
                 f"each line of {self._counts.path} must be as it was written",
                 f"another one in line {number}",
@@ -660,12 +665,9 @@ class CountJournal:
     def _hold(self, rules: StepRules, sensors: tuple[str, ...]) -> None:
         """Go on with these; what they were before holds for what was taken before."""
         head = json.dumps({"rules": rules.document(), "sensors": list(sensors)}).encode() + b"\n"
-        before = self._fold.rules
-        is_same_steps = (rules.origin_seconds, rules.step_seconds) == (
-            before.origin_seconds,
-            before.step_seconds,
-        )
-        if self._head and not (is_same_steps and rules.windows == before.windows):
+        was, now = self._fold.rules.document(), rules.document()
+        is_same_steps = all(was[key] == now[key] for key in ("origin_seconds", "step_seconds"))
+        if self._head and not (is_same_steps and was.get("windows") == now.get("windows")):
             raise RunChangedError(
                 f"{self._counts.path.parent} must go on with the steps it began with",
                 "other windows of sensors" if is_same_steps else "another origin or step_seconds",
@@ -678,19 +680,6 @@ class CountJournal:
     def _hold_again(self, head: bytes, rules: StepRules, sensors: tuple[str, ...]) -> None:
         self._head, self._fold.rules = head, rules
         self._sensors, self._known_sensors = sensors, frozenset(sensors)
-
-    def _whole_bytes(self) -> int:
-        """The length of the file up to its last whole line."""
-        with self._counts.path.open("rb") as file:
-            end = file.seek(0, 2)
-            while end:
-                begin = max(end - _PIECE_BYTES, 0)
-                file.seek(begin)
-                found = file.read(end - begin).rfind(b"\n")
-                if found >= 0:
-                    return begin + found + 1
-                end = begin
-        return 0
 
 
 def _letter(count: SensorCount) -> Rejected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -93,6 +94,20 @@ class CountTable:
                     SensorCounts(name, *times, steps.size, between, int(taken.sum()), int(taken.max()))
                 )
         return found
+
+    def announced(self) -> Iterator[tuple[str, ...]]:
+        """The sensors of each step: each from its first count to its last; no gap reveals a count."""
+        counted = self.table != NOT_COUNTED
+        first = counted.argmax(axis=0)
+        last = len(counted) - 1 - counted[::-1].argmax(axis=0)
+        ever = counted.any(axis=0)
+        changed = {0, *first[ever].tolist(), *(last[ever] + 1).tolist()}
+        names: tuple[str, ...] = ()
+        for step in range(len(counted)):
+            if step in changed:
+                at_work = (first <= step) & (step <= last) & ever
+                names = tuple(self.sensors[index] for index in np.flatnonzero(at_work))
+            yield names
 
     def _time_of(self, step: int) -> datetime:
         """When a step begins, on the clock on the wall."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from accounting.settings import HorizonSettings
 from models.calendar import Days
@@ -22,13 +21,13 @@ from models.prior_files import save_population
 from models.priors import Population, PopulationBuilder, Triplets
 from models.private_files import OPEN_FOLDER, new_file, private_file
 from models.releases import PerDay, Sensor, SensorRelease, StepSchedule
+from stream_app.analysis.accounted_again import account
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
 from stream_app.starting.counts.count_table import CountTable
-from stream_app.starting.counts.doubts import NOT_COUNTED
+from stream_app.starting.counts.message_lines import message_lines
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
-from stream_app.wire import Activation, Reading
 
 # Where sensors stand, from a city's own list of them.
 
@@ -162,20 +161,18 @@ def dependence(
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[Dependence, ...]:
     """The guess and ceiling under each alternative; ``progress`` is called for each step of each."""
+
+    def told() -> Iterator[StepSchedule]:
+        for step in steps:
+            yield step
+            progress()
+
     rows = []
     for habits in ALTERNATIVES:
         population = assumed_population(habits, places, step_seconds)
         first_look = replace(horizon, operations=OPERATIONS, vectors=4)  # closer ones take half a minute
-        accountant = ContinuousAccountant(population, first_look)
-        figures = []
-        for step in steps:
-            accountant.apply(step)
-            guess, ceiling = accountant.baseline(), accountant.risk()
-            figures.append((guess.mean(), ceiling.mean(), (ceiling - guess).max()))
-            progress()
-        guesses, ceilings, added = np.array(figures).T
-        row = Dependence(habits.name, float(guesses.mean()), float(ceilings.mean()), float(added.max()))
-        rows.append(row)
+        found = account(population, told(), first_look)
+        rows.append(Dependence(habits.name, found.mean_baseline, found.mean_risk, found.worst.most_added))
     return tuple(rows)
 
 
@@ -234,10 +231,6 @@ class NewDeployment:
     sigma: float
     most_counts_per_day: int | None = None
 
-    def announced(self) -> Iterator[tuple[str, ...]]:
-        """The sensors of each step."""
-        return announced_steps(self.counts)
-
     def spent(self) -> ZcdpSpend:
         """What releasing all of it costs anybody in differential privacy, whoever looks."""
         spend, days = ZcdpSpend(), None
@@ -264,24 +257,9 @@ class NewDeployment:
         }
         return [
             StepSchedule(step, tuple(release[name] for name in names))
-            for step, names in enumerate(self.announced())
+            for step, names in enumerate(self.counts.announced())
             if step in steps
         ]
-
-
-def announced_steps(counts: CountTable) -> Iterator[tuple[str, ...]]:
-    """The sensors of each step: each from its first count to its last; no gap reveals a count."""
-    counted = counts.table != NOT_COUNTED
-    first = counted.argmax(axis=0)
-    last = len(counted) - 1 - counted[::-1].argmax(axis=0)
-    ever = counted.any(axis=0)
-    changed = {0, *first[ever].tolist(), *(last[ever] + 1).tolist()}
-    names: tuple[str, ...] = ()
-    for step in range(len(counted)):
-        if step in changed:
-            at_work = (first <= step) & (step <= last) & ever
-            names = tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
-        yield names
 
 
 def least_sigma(rho: float, epsilon: float, delta: float) -> float:
@@ -369,19 +347,13 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
         ("tallyguard.toml", _settings(deployment)),
     ):
         replace_file(folder / name, text.encode())
-    public = os.fdopen(new_file(folder / "schedule.json", PUBLIC_MODE), "w")
-    with (
-        public as schedule,
-        private_file(folder / "messages.jsonl") as messages,
-    ):
+    with private_file(folder / "messages.jsonl") as messages:
+        messages.writelines(message_lines(deployment.counts))
+    with os.fdopen(new_file(folder / "schedule.json", PUBLIC_MODE), "w") as schedule:
         schedule.write(f'{{"first_slot": {deployment.counts.first_slot}, "steps": [')
-        for step, announced in enumerate(deployment.announced()):
+        for step, announced in enumerate(deployment.counts.announced()):
             release = {"mechanism": "gaussian", "sigma": deployment.sigma} if announced else {}
             schedule.write((",\n" if step else "\n") + json.dumps({"sensors": announced, **release}))
-            messages.write(Activation(v=1, step=step, sensors=announced).line())
-            row = deployment.counts.table[step]
-            for index in np.flatnonzero(row != NOT_COUNTED):
-                messages.write(Reading(v=1, step=step, sensor=names[index], count=int(row[index])).line())
         schedule.write("\n]}\n")
 
 

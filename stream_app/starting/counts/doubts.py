@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,37 +35,30 @@ _NAMED = 3  # in a sentence
 _LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
 
 
-class Answers(NamedTuple):
-    """What whoever brings the file has said: channels to ``keep``, although they look like totals or are 0.
-
-    ``are_totals`` says that counts are running totals, ``by_place`` that names are those of columns.
-    """
-
-    keep: Sequence[str] = ()
-    are_totals: bool = False
-    by_place: bool = False
-
-
 _IGNORE = "name it in ignore of [connect.files], or name it in keep if it counts people of its own"
 _TOTAL = 'set kind = "total" in [connect.files], or name it in keep if it counts anew in each interval'
 
 
-def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) -> None:
+def ask_about(
+    table: NDArray[np.int64], names: Sequence[str], keep: Sequence[str], *, are_totals: bool, by_place: bool
+) -> None:
     """:class:`InputError` for what needs an answer before counts are taken.
 
     ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
+    Whoever brings the file has said which channels to ``keep``, although they look like totals or are 0, and
+    whether counts ``are_totals`` since a counter began; ``by_place`` names are those of columns.
     """
     columns = np.ascontiguousarray(table.T)
     series = [_counted(column) for column in columns]
-    doubtful = [number for number, name in enumerate(names) if not is_named(name, answers.keep)]
-    if answers.by_place:  # without a header the first row stands for names, and a number in it is a count
+    doubtful = [number for number, name in enumerate(names) if not is_named(name, keep)]
+    if by_place:  # without a header the first row stands for names, and a number in it is a count
         names = [f"column {k + 1}" if _NUMBER.fullmatch(name) else name for k, name in enumerate(names)]
     states = [names[each] for each in doubtful if _is_state(names[each], names)]
     if states:
         raise InputError(
             "each column must count people", f"{some_of(states)}, which say how others are", _IGNORE
         )
-    if not answers.are_totals:
+    if not are_totals:
         running = [names[each] for each in doubtful if never_falls(series[each])]
         if running:
             raise InputError(
@@ -93,7 +85,7 @@ def ask_about(table: NDArray[np.int64], names: Sequence[str], answers: Answers) 
             _IGNORE,
         )
     constant = [names[each] for each in doubtful if _is_constant(series[each])]
-    if constant and not answers.are_totals:  # of totals it says that nobody came
+    if constant and not are_totals:  # of totals it says that nobody came
         raise InputError(
             "counts must be of people in each interval",
             f"the same number of {some_of(constant)} in all of {_DAY} intervals or more: something else, or "

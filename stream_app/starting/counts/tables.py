@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
+from stream_app.setup.sections import FilesMap
 
 # How a file is laid out, and what its columns are called.
 
@@ -40,26 +41,8 @@ _DIGIT = re.compile(r"\d")
 Progress = Callable[[int], None]
 
 
-class Layout(NamedTuple):
-    """How a table stands in its file; what is None is found by looking at the file's beginning.
-
-    ``header`` is the number of the line (or row of a sheet) that names the columns, 1 for the first; of
-    several ``header_lines`` the last. ``footer`` lines at the end are no rows. ``sheet`` is that of a
-    workbook, ``records`` the path of the list in a JSON document, with dots. A table of the ``week`` that
-    begins on this Monday has its days across.
-    """
-
-    header: int | None = None
-    header_lines: int = 1
-    footer: int = 0
-    encoding: str | None = None
-    separator: str | None = None
-    sheet: str | None = None
-    records: str | None = None
-    week: date | None = None
-
-
-AS_FOUND = Layout()
+AS_FOUND = FilesMap()
+"""A layout that says nothing: what is not said is found by looking at the file's beginning."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +151,7 @@ class OpenedTable:
         yield from ((reader.line_num, cells) for cells in reader)
 
 
-def opened_table(path: Path, layout: Layout = AS_FOUND) -> OpenedTable:
+def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
     """The columns of a file; :class:`InputError` where it is no table."""
     if not path.is_file():
         raise InputError(f"file {path} must exist", "nothing", "check the path")
@@ -207,7 +190,7 @@ def compression_of(path: Path) -> Any:  # None or "gzip": the stubs of pyarrow k
         return "gzip" if file.read(2) == b"\x1f\x8b" else None
 
 
-def _opened_csv(path: Path, layout: Layout) -> OpenedTable:
+def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
     with pa.input_stream(str(path), compression=compression_of(path)) as content:
         head = content.read(_HEAD_BYTES)
     with path.open("rb") as file:
@@ -283,7 +266,7 @@ def _separator(text: str) -> str:
 
 
 def _header(
-    path: Path, numbered: Sequence[tuple[int, Sequence[str]]], layout: Layout
+    path: Path, numbered: Sequence[tuple[int, Sequence[str]]], layout: FilesMap
 ) -> tuple[int, list[str]]:
     """The line of the names of columns, and these; of several lines they are joined, the upper spread out.
 
@@ -324,7 +307,7 @@ def _header(
     return line, joined
 
 
-def _sheet_rows(path: Path, layout: Layout) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+def _sheet_rows(path: Path, layout: FilesMap) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
     """The rows of a workbook's sheet as texts; blank ones are left out."""
     try:
         import python_calamine
@@ -384,7 +367,7 @@ def _cell(value: object) -> str:
 
 
 def _opened_cells(
-    path: Path, numbered: list[tuple[int, list[str]]], remarks: tuple[str, ...], layout: Layout
+    path: Path, numbered: list[tuple[int, list[str]]], remarks: tuple[str, ...], layout: FilesMap
 ) -> OpenedTable:
     if not numbered:
         raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
@@ -409,7 +392,7 @@ _HOUR_OF_BLOCK = re.compile(r"([01]?\d|2[0-3])(:00(:00)?)?")
 WEEK_COLUMNS = ("Date", "Time", "Sensor", "Channel", "Count")
 
 
-def _opened_week(path: Path, layout: Layout, week: date) -> OpenedTable:
+def _opened_week(path: Path, layout: FilesMap, week: date) -> OpenedTable:
     if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
         lines = [cells for _, cells in _sheet_rows(path, layout)[0]]
     else:
@@ -460,7 +443,7 @@ Records = list[dict[str, Any]]
 _SHAPES = ("geometry", "coordinates", "bbox")
 
 
-def _opened_records(path: Path, layout: Layout) -> OpenedTable:
+def _opened_records(path: Path, layout: FilesMap) -> OpenedTable:
     text = path.read_bytes().decode(layout.encoding or "utf-8-sig")
     try:
         if path.suffix.lower() in (".jsonl", ".ndjson"):
@@ -557,7 +540,7 @@ def _flat(node: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def read_table(path: Path, layout: Layout = AS_FOUND) -> pa.Table:
+def read_table(path: Path, layout: FilesMap = AS_FOUND) -> pa.Table:
     """A table; the cells of a CSV as text. :class:`InputError` names file and remedy, and quotes no cell."""
     opened = opened_table(path, layout)
     batches = list(opened.batches(opened.names))
@@ -619,17 +602,6 @@ _EMPTY_CELLS = (
 _THOUSANDS = "^[0-9]{1,3}([., '\u2019\u00a0\u202f][0-9]{3})+$"
 
 
-class Written(NamedTuple):
-    """How counts are written: what stands between thousands, the decimal mark, further marks of no count."""
-
-    thousands: str | None = None
-    decimal: str | None = None
-    missing: Sequence[str] = ()
-
-
-AS_USUAL = Written()
-
-
 def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
     """A column as text; :class:`InputError` where its cells are none, such as lists."""
     try:
@@ -643,27 +615,31 @@ def text_column(table: pa.Table, name: str) -> pa.ChunkedArray[Any]:
 def count_cells(
     cells: Any,
     what: str,
-    written: Written = AS_USUAL,
+    mapping: FilesMap = AS_FOUND,
     where: Callable[[int], str] = lambda index: f"row {index + 1}",
 ) -> Any:
     """Cells of counts as trimmed text with a decimal point, None where nobody counted.
 
-    :class:`InputError` for 1.234, which is one or a thousand, unless it is said how numbers are ``written``.
+    :class:`InputError` for 1.234, which is one or a thousand, unless the ``mapping`` says how numbers are
+    written.
     ``what`` names the column and ``where`` the place of one cell, as a person finds it.
     """
     is_text = pa.types.is_string(cells.type)
     text: Any = pc.utf8_trim_whitespace(cells if is_text else pc.cast(cells, pa.string()))
-    none = pa.array([*_EMPTY_CELLS, *written.missing])
+    none = pa.array([*_EMPTY_CELLS, *mapping.missing])
     text = pc.if_else(pc.is_in(text, value_set=none), None, text)
     if not is_text:
         return text
-    if written.thousands is not None:
-        mark = "[ \u00a0\u202f]" if written.thousands == " " else f"[{re.escape(written.thousands)}]"
-        mark = "['\u2019]" if written.thousands == "'" else mark
+    thousands, decimal = mapping.thousands, mapping.decimal
+    if decimal is None and thousands is None and mapping.decimals == "round":
+        decimal = "."
+    if thousands is not None:
+        mark = "[ \u00a0\u202f]" if thousands == " " else f"[{re.escape(thousands)}]"
+        mark = "['\u2019]" if thousands == "'" else mark
         grouped = rf"^[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:[.,][0-9]+)?$"
         is_grouped = pc.match_substring_regex(text, grouped)
         text = pc.if_else(is_grouped, pc.replace_substring_regex(text, mark, ""), text)
-    elif written.decimal is None:
+    elif decimal is None:
         several = pc.fill_null(pc.match_substring_regex(text, _THOUSANDS), False)
         if pc.any(several).as_py():
             raise InputError(
@@ -672,7 +648,7 @@ def count_cells(
                 + where(pc.index(several, True).as_py()),
                 'say which: thousands = "." or decimal = "." in [connect.files]',
             )
-    return pc.replace_substring(text, ",", ".") if written.decimal == "," else text
+    return pc.replace_substring(text, ",", ".") if decimal == "," else text
 
 
 def is_named(name: str, names: Sequence[str]) -> bool:

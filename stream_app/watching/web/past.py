@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,21 +23,13 @@ MOST_ROWS = 50  # of the week in one answer
 _NOTHING, SILENT, NOISED, RAW = -1, 0, 1, 2
 
 
-@dataclass(frozen=True)
-class PastStep:
-    """A step after it closed; ``releases`` and ``bits`` are by sensor, ``shown`` as the page draws them."""
-
-    shown: Mapping[str, Any]
-    size: int
-
-
 class PastSteps:
     """Keeps steps and the week; the caller's lock protects it."""
 
     def __init__(self, about: Settings | None) -> None:
         self._about = about
         self._zone = zone_of(None if about is None else about.clock)
-        self._steps: OrderedDict[int, PastStep] = OrderedDict()
+        self._steps: OrderedDict[int, tuple[Mapping[str, Any], int]] = OrderedDict()  # with how many releases
         self._releases = 0
         self._rows: dict[str, int] = {}
         self._bits, self._errors = (np.full((0, HOURS), np.nan, np.float32) for _ in range(2))
@@ -53,10 +44,10 @@ class PastSteps:
         shown: Mapping[str, Any],
     ) -> None:
         """One more closed step; the week has each sensor's latest release of an hour."""
-        self._steps[step] = PastStep({"step": step, "bits": bits, **shown}, len(releases))
+        self._steps[step] = ({"step": step, "bits": bits, **shown}, len(releases))
         self._releases += len(releases)
         while self._releases > MOST_RELEASES and len(self._steps) > 1:
-            self._releases -= self._steps.popitem(last=False)[1].size
+            self._releases -= self._steps.popitem(last=False)[1][1]
         hour = self._hour_of(step)
         self._grow(releases)
         for release in releases:
@@ -70,7 +61,7 @@ class PastSteps:
     def at(self, step: int) -> Mapping[str, Any] | None:
         """A step; None where it is not kept."""
         found = self._steps.get(step)
-        return None if found is None else found.shown
+        return None if found is None else found[0]
 
     @property
     def first(self) -> int | None:

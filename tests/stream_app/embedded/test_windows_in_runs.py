@@ -38,7 +38,7 @@ from stream_app.setup.sections import FilesMap, PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import ArchiveSteps, read_archive, write_counts
-from stream_app.starting.connect.counted_windows import CountedWindows, windows_of
+from stream_app.starting.connect.counted_windows import windows_of
 from stream_app.starting.connect.journal import (
     MESSAGES,
     StepCount,
@@ -361,7 +361,7 @@ def test_a_connector_places_counts_of_windows_at_their_ends(tmp_path: Path) -> N
 
 
 def test_a_count_that_is_no_window_is_refused_with_its_length(tmp_path: Path) -> None:
-    fold = StepFold(StepRules(0, 60, windows={"hall": CountedWindows(WINDOW, WINDOW - 1)}))
+    fold = StepFold(StepRules(0, 60, windows={"hall": CountingWindow(WINDOW)}))
     with pytest.raises(InputError, match="must be a window of 240 s"):
         fold.take([SensorCount("hall", 60, 120, 1)])
     assert fold.take([SensorCount("hall", 240, 480, 5), SensorCount("A", 0, 60, 1)]).whole == [
@@ -374,7 +374,7 @@ def test_an_older_connector_goes_on_with_the_bytes_it_wrote(tmp_path: Path) -> N
     """Without windows nothing of the journal changes; other windows are another deployment."""
     plain = StepRules(0, 60)
     assert "windows" not in plain.document() and StepRules.read(plain.document()) == plain
-    hourly = StepRules(0, 60, windows={"hall": CountedWindows(WINDOW, 3)})
+    hourly = StepRules(0, 60, windows={"hall": CountingWindow(WINDOW)})
     assert StepRules.read(json.loads(json.dumps(hourly.document()))) == hourly
 
 

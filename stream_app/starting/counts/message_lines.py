@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.numerics.jit import bare_jit
-from stream_app.starting.connect.counted_windows import CountedWindows
+from models.releases import CountingWindow
 from stream_app.starting.counts.count_table import CountTable
-from stream_app.starting.counts.deployment_files import announced_steps
 from stream_app.wire import Activation
 
 _PIECE_BYTES = 1 << 18
@@ -19,6 +18,7 @@ _MOST_DIGITS = 20
 _BEGIN, _END, _SENSORS = range(3)  # texts: how readings begin and end, what stands between of each sensor
 _READING = b'{"v":1,"type":"reading","step":', b"}\n"
 Bytes = NDArray[np.uint8]
+NO_WINDOWS: Mapping[str, CountingWindow] = {}
 
 
 @bare_jit
@@ -73,7 +73,9 @@ def _put_steps(
     return step, at
 
 
-def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows]) -> Iterator[memoryview]:
+def message_lines(
+    counts: CountTable, windows: Mapping[str, CountingWindow] = NO_WINDOWS
+) -> Iterator[memoryview]:
     """The activation and then the readings of each step, in order: as the messages' own models write them.
 
     Every step is announced, an empty one, too: so a run takes an archive of any length. Sensors with
@@ -83,7 +85,7 @@ def message_lines(counts: CountTable, windows: Mapping[str, CountedWindows]) -> 
     longest = sum(map(len, texts)) + len(counts.sensors) * (sum(map(len, _READING)) + 2 * _MOST_DIGITS)
     announced = np.empty(len(counts.table), dtype=np.int64)
     known: dict[tuple[str, ...], int] = {}
-    for step, at_work in enumerate(announced_steps(counts)):
+    for step, at_work in enumerate(counts.announced()):
         names = at_work
         if windows:
             names = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
