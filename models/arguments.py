@@ -122,12 +122,13 @@ def _refuse_call(function: Any, rules: Any, error: type[TallyguardError], args: 
     try:
         rules.bind(*args, **keywords)
     except TypeError as found:
-        known = [name for name in rules.parameters if name != "self"]
+        known = [name for name in rules.parameters if name not in ("self", "cls")]
         unknown = next((each for each in keywords if each not in known), None)
         close = () if unknown is None else CloseNames(known).like(unknown)
         remedy = f"did you mean {close[0]!r}?" if close else f"its arguments are {', '.join(known)}"
         name = function.__qualname__.removesuffix(".__init__")
-        raise error(f"{name} must be called with the arguments it has", str(found), remedy) from None
+        got = str(found).removeprefix("got ")
+        raise error(f"{name} must be called with the arguments it has", got, remedy) from None
 
 
 def _taken(error: type[TallyguardError], kind: _Kind | None, name: str, value: Any) -> Any:
@@ -188,6 +189,8 @@ def _kind(annotation: Any, is_infinite: bool = False) -> _Kind | None:
 
 
 def _take_numbers(value: Any) -> Any:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError  # numpy would take the numbers below the mask
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value
     found = np.asarray(value)
@@ -383,4 +386,5 @@ def _shown(value: object) -> str:
     plain = value is None or isinstance(value, bool | int | float | complex | str | bytes | Enum)
     if plain or (isinstance(value, list | tuple) and len(value) <= 4):
         return repr(value)
-    return f"a {type(value).__name__}"
+    kind = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""
+    return f"a {type(value).__name__}{kind}"

@@ -281,7 +281,7 @@ def _covariance(prior: object) -> NDArray[np.float64]:
 def _matrix(given: object, name: str) -> NDArray[np.float64]:
     """An array of finite numbers; :class:`ArgumentError` for anything else."""
     try:
-        found = np.asarray(given)
+        found = np.ma.filled(given, np.nan)  # what is masked is no number
     except (TypeError, ValueError):
         found = np.array(None)
     if found.dtype.kind not in "iuf" or not np.isfinite(found).all():

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 
 from accounting.ledgers.differential_privacy import (
     DpStatement,
@@ -94,8 +95,7 @@ class _Units:
         """A person's day: of one date."""
         dates = [self._days.of(step.step) for step in self._steps]
         begins = [index for index, date in enumerate(dates) if index == 0 or date != dates[index - 1]]
-        ends = [*begins[1:], len(dates)]
-        return max((self._between(*each) for each in zip(begins, ends, strict=True)), default=Cost())
+        return max((self._between(*each) for each in pairwise([*begins, len(dates)])), default=Cost())
 
     def any_steps(self, width: int) -> Cost:
         """Any so many consecutive steps."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,6 +227,8 @@ class MovementPrior:
 
         States that share a place may come in any order; they are sorted by place.
         """
+        for matrix in matrices if isinstance(matrices, Sequence) else (matrices,):
+            _check_labels(person, matrix, initial)
         dense = np.asarray(matrices, dtype=np.float64)
         stack = dense[np.newaxis] if dense.ndim == 2 else dense
         if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
@@ -307,6 +310,20 @@ class MovementPrior:
         if not view.start.any():
             cyclo_stationary(view.column_start, view.row, view.value, view.start)
         return view
+
+
+def _check_labels(person: str, matrix: Any, initial: Any) -> None:
+    """Refuse data frames whose rows, columns and start name other places: numpy would leave the names out."""
+    named = (*(getattr(matrix, each, None) for each in ("index", "columns")), getattr(initial, "index", None))
+    labels = [list(each) for each in named if isinstance(each, Iterable)]
+    for one, other in combinations(labels, 2):
+        is_numbered = list(range(len(one))) in (one, other) and set(one) != set(other)
+        if one != other and len(one) == len(other) and not is_numbered:
+            raise PriorError(
+                f"rows, columns and start of person {person!r} must be of the same places in one order",
+                "other names, or another order",
+                "reindex them: frame.reindex(index=places, columns=places, fill_value=0)",
+            )
 
 
 class _Columns(NamedTuple):

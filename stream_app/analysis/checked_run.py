@@ -90,12 +90,12 @@ class CheckedRun:
 
     def in_words(self) -> str:
         """How far the run came, and whether it came to an end."""
-        steps = "no step" if self.released == 0 else f"steps 0 to {self.released - 1:,}"
+        steps = {0: "no step is", 1: "step 0 is"}.get(self.released, f"steps 0 to {self.released - 1:,} are")
         end = self.end
         if end is not None:
-            return f"{steps} are released; the run ended before step {end.step:,} ({end.reason})"
+            return f"{steps} released; the run ended before step {end.step:,} ({end.reason})"
         how = f"it goes on, or was killed before step {self.released:,}"
-        return f"{steps} are released, and the run has not ended: {how}"
+        return f"{steps} released, and the run has not ended: {how}"
 
 
 def check_run(folder: Path) -> CheckedRun:

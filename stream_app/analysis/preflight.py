@@ -153,7 +153,7 @@ def _about_files(
         files = ((kind, path) for kind, path in (("sensors", sensors), ("schedule", schedule)) if path)
         preflight.findings += [_found(name, path, kind=kind) for kind, path in files]
         return None
-    if priors is not None:
+    if priors is not None and len(population):
         preflight.findings += _about_population(str(priors), population)
     are_elsewhere = priors is None and settings is not None and bool(settings.kafka.servers)
     check = None if settings is None else settings.priors_check

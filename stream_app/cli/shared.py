@@ -337,6 +337,11 @@ def exit_on_known_errors() -> Iterator[None]:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         raise SystemExit(0) from None
+    except MemoryError:
+        fail(
+            "memory must have room for what was asked, got none; shorten the horizon, take fewer people, or "
+            "give the machine more"
+        )
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             fail(f"the disk must have room, got {error.strerror}; free some space and try again")

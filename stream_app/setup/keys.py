@@ -86,6 +86,12 @@ def _load(what: str, kind: type[Key], settings: Settings, folder: Path | None, c
     secret: SecretStr | None = getattr(settings, f"{name}_secret")
     if secret is not None:
         return kind.parse(secret.get_secret_value())
+    if file is not None and not file.exists() and folder is not None and (folder / "run.json").exists():
+        raise SettingsError(
+            f"{name} must be the one that {folder} was begun with",
+            f"no file {file}",
+            f"bring it back, or set {name} to where it is: with another key the run cannot be continued",
+        )
     if file is not None and create and not file.exists() and not issubclass(kind, SnapshotKey):
         new_folder(file.parent, PRIVATE_FOLDER)
         made = kind.create(file)

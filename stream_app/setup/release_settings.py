@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 # Everybody is rounded down to an allowed tier. No count is looked at.
 
 Edge = tuple[str, str] | tuple[str, str, float]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class _Exponential(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     at_zero: Positive
     length: Positive
@@ -54,7 +54,7 @@ class _Exponential(BaseModel):
 class _Epsilon(BaseModel):
     """A falling function of the distance; exactly one is given."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     reciprocal: Positive | None = None
     exponential: _Exponential | None = None
@@ -73,7 +73,7 @@ class _Epsilon(BaseModel):
 
 
 class _RecipientsFile(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     owner: str
     distance: Literal["shortest-path", "resistance"] = "shortest-path"

@@ -47,7 +47,7 @@ NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
 class Section(BaseModel):
     """A table of the settings file; what a setting means stands below it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 DAY_SECONDS = 86_400

@@ -134,6 +134,7 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
 
     deployment: str = Field(default="default", min_length=1)

@@ -25,6 +25,7 @@ from stream_app.starting.connect.presets_at_hand import recognised_preset, resol
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable
 from stream_app.starting.counts.tables import (
     OpenedTable,
+    check_is_file,
     column_in_words,
     columns_in_words,
     compression_of,
@@ -541,7 +542,7 @@ def on_command_line(sentence: str) -> str:
 
 
 def _option(found: re.Match[str]) -> str:
-    value = found[3] if " " in found[3] else found[3].replace('"', "")
+    value = found[3] if re.search("[ ']", found[3]) else found[3].replace('"', "")
     return f"{'say ' if found[1] else ''}{_OPTIONS[found[2]]} {value}"
 
 
@@ -588,7 +589,8 @@ class Proposal(NamedTuple):
 
 
 def proposal(path: Path, given: Mapping[str, Any]) -> Proposal:
-    """What a file is taken for, and what comes of it; nothing is refused, but asked."""
+    """What a file is taken for, and what comes of it; nothing in it is refused, but asked."""
+    check_is_file(path)
     guess, found, question = Guess(), None, None
     mapping = FilesMap.model_validate(given)
     try:

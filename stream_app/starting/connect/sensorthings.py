@@ -146,15 +146,23 @@ class SensorThings:
         link = document.get("@iot.nextLink")
         if link is None:
             return None
-        url = self._root.join(URL(str(link), encoded=True))
-        if url.origin() != self._root.origin() and self._links_here:
+        try:
+            url = self._root.join(URL(str(link), encoded=True))
+            origin = url.origin()
+        except ValueError:
+            raise PeerError(
+                f"pages of {self._root} must be linked by addresses of HTTP",
+                "another link",
+                "look at the service's own log",
+            ) from None
+        if origin != self._root.origin() and self._links_here:
             found = re.search(r"/v1\.\d(/.*)$", url.raw_path_qs)
             if found is not None:
                 return URL(f"{self._root}{found[1]}", encoded=True)
-        if url.origin() != self._root.origin():  # it would be given our login
+        if origin != self._root.origin():  # it would be given our login
             raise PeerError(
                 f"pages of {self._root} must be of the same scheme, host and port as the service root",
-                f"a link to {url.origin()}",
+                f"a link to {origin}",
                 "set connect.sensorthings.url as the service names itself (FROST: serviceRootUrl), or "
                 'links = "here" where it stands behind a proxy',
             )

@@ -30,6 +30,8 @@ from stream_app.setup.sections import FilesMap
 
 _HEAD_BYTES, _TAIL_BYTES = 65_536, 4_096
 _HEAD_ROWS = 200
+_INDEX = "index"
+"""What a first column is called that has cells and no name: data frames save their rows' names so."""
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
 UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error)
@@ -153,8 +155,7 @@ class OpenedTable:
 
 def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
     """The columns of a file; :class:`InputError` where it is no table."""
-    if not path.is_file():
-        raise InputError(f"file {path} must exist", "nothing", "check the path")
+    check_is_file(path)
     kind = path.suffix.lower()
     try:
         if layout.week is not None:
@@ -182,6 +183,13 @@ def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
             "rename one; if lines above say of what they are, set header_lines = 3 in [connect.files]",
         )
     return opened
+
+
+def check_is_file(path: Path) -> None:
+    """:class:`InputError` where there is none."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "nothing"
+        raise InputError(f"file {path} must exist", found, "check the path")
 
 
 def compression_of(path: Path) -> Any:  # None or "gzip": the stubs of pyarrow know no None
@@ -291,7 +299,8 @@ def _header(
         place = next(
             number
             for number, (_, cells) in enumerate(numbered)
-            if len(cells) == width and 5 * sum(bool(cell.strip()) for cell in cells) >= 3 * usual
+            if len(cells) == width
+            and (5 * sum(bool(cell.strip()) for cell in cells) >= 3 * usual or all(map(str.strip, cells[1:])))
         )
     line, names = numbered[place]
     joined = [" ".join(name.split()) for name in names]
@@ -304,6 +313,9 @@ def _header(
             cell = upper[column].strip() if column < len(upper) else ""
             above = cell or above
             joined[column] = f"{above} {joined[column]}".strip()
+    below = [cells[0].strip() for _, cells in numbered[place + 1 :]]
+    if below and all(below) and not joined[0] and _INDEX not in joined:
+        joined[0] = _INDEX
     return line, joined
 
 
@@ -444,18 +456,24 @@ _SHAPES = ("geometry", "coordinates", "bbox")
 
 
 def _opened_records(path: Path, layout: FilesMap) -> OpenedTable:
-    text = path.read_bytes().decode(layout.encoding or "utf-8-sig")
-    try:
-        if path.suffix.lower() in (".jsonl", ".ndjson"):
-            document: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path} must be JSON, or JSON lines by the name .jsonl",
-            f"something else in line {error.lineno}, column {error.colno}",
-            "correct it there",
-        ) from None
+    content = path.read_bytes()
+    text = content.decode(layout.encoding or json.detect_encoding(content))
+    are_lines = path.suffix.lower() in (".jsonl", ".ndjson")
+    documents = []
+    for line, part in enumerate(text.split("\n") if are_lines else [text], start=1):
+        if are_lines and not part.strip():
+            continue
+        try:
+            documents.append(json.loads(part))
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path} must be JSON, or JSON lines by the name .jsonl",
+                f"something else in line {line + error.lineno - 1}, column {error.colno}"
+                if isinstance(error, json.JSONDecodeError)
+                else "numbers of thousands of digits, or lists too deep in each other",
+                "correct it there",
+            ) from None
+    document: Any = documents if are_lines else documents[0]
     found = _lists(document, "")
     if layout.records is not None:
         chosen = found.get(layout.records)
@@ -642,11 +660,15 @@ def count_cells(
     elif decimal is None:
         several = pc.fill_null(pc.match_substring_regex(text, _THOUSANDS), False)
         if pc.any(several).as_py():
+            first = pc.index(several, True).as_py()
+            mark = str(text[first].as_py()).strip("0123456789")[0]
+            mark = mark if mark in ".," else "'" if mark in "'\u2019" else " "
+            choices = [f'{each} = "{mark}"' for each in ("thousands", "decimal")[: 2 if mark in ".," else 1]]
             raise InputError(
                 f"{what} must hold numbers that can be read in one way",
-                "digits in groups of three, which may be thousands or decimals, first in "
-                + where(pc.index(several, True).as_py()),
-                'say which: thousands = "." or decimal = "." in [connect.files]',
+                f"digits in groups of three, which may be thousands{' or decimals' if mark in '.,' else ''}, "
+                f"first in {where(first)}",
+                f"say which: {' or '.join(choices)} in [connect.files]",
             )
     return pc.replace_substring(text, ",", ".") if decimal == "," else text
 
@@ -671,8 +693,8 @@ def named_columns(table: pa.Table) -> list[str]:
 def columns_in_words(table: pa.Table) -> str:
     """What columns there are, for people: the first that are named by words."""
     named = named_columns(table)
-    found = ", ".join(named[:20])
-    return f"{len(table.column_names)} columns: {found}" if named else f"{len(table.column_names)} columns"
+    counted = f"{len(table.column_names)} column{'s' if len(table.column_names) > 1 else ''}"
+    return f"{counted}: {', '.join(named[:20])}" if named else counted
 
 
 # Columns of tables that people bring along: found by their usual names, read as text or numbers.

@@ -39,6 +39,7 @@ _FORMATS = (
     *(f"{clock}{between}{date}" for date, between, clock in product(_DATES, (" ", ", "), _CLOCKS)),
 )
 _SAMPLE = 40  # cells that a form must fit before all are tried with it
+_UNIX_DIGITS = "^(?:[0-9]{9,11}|[0-9]{13}|[0-9]{16}|[0-8][0-9]{18})(?:[.][0-9]+)?$"
 _UNIX, _HOURS = "%s", "%Y%m%d%H"
 _DIGITS_ONLY = re.compile("(%[YymdHMSj])+")
 _OFFSET = r"(\d) ?([+-]\d{2}):?(\d{2})$"
@@ -120,14 +121,16 @@ def parse_times(
         return Times(_seconds(pc.cast(cells, pa.timestamp("s")), where), is_local=True)
     if not pa.types.is_string(cells.type):
         cells = pc.cast(cells, pa.string())
-    digits = pc.all(pc.match_substring_regex(cells, "^(?:[0-9]{9,11}|[0-9]{13})$")).as_py()
+    digits = pc.all(pc.match_substring_regex(cells, _UNIX_DIGITS)).as_py()
+    whole: Any = pc.replace_substring_regex(cells, "[.].*", "")
     if digits and form is None and not wall_clock:
-        hours: Any = pc.strptime(cells, format=_HOURS, unit="s", error_is_null=True)
-        if not hours.null_count and pc.all(pc.match_substring_regex(cells, "^[0-9]{10}$")).as_py():
+        hours: Any = pc.strptime(whole, format=_HOURS, unit="s", error_is_null=True)
+        if not hours.null_count and pc.all(pc.match_substring_regex(whole, "^[0-9]{10}$")).as_py():
             raise _not_one_way(what, "unix seconds, or year, month, day and hour", _HOURS, _UNIX)
     if digits and (form in (None, _UNIX) or not _DIGITS_ONLY.fullmatch(str(form))):
-        numbers = np.asarray(pc.cast(cells, pa.int64()))
-        seconds = np.where(numbers >= 10**12, numbers // 1000, numbers)  # milliseconds have thirteen digits
+        seconds = np.asarray(pc.cast(whole, pa.int64()))
+        for _ in range(3):  # nanoseconds, microseconds, milliseconds
+            seconds = np.where(seconds >= 10**12, seconds // 1000, seconds)
         return Times(seconds, wall_clock, form != _UNIX)
     if form is None:
         cells = _in_plain_words(cells)

@@ -225,6 +225,10 @@ def test_windows_belong_to_every_unit_that_they_reach() -> None:
     assert read_differential_privacy(log, DELTA, days=noon).rho_value() == 4.0
 
 
+def test_a_log_without_steps_costs_nothing_in_any_unit() -> None:
+    assert {each.statement.epsilon for each in read_units(ReleaseLog.of([]), DELTA, HOURS, 25, 2)} == {0.0}
+
+
 def test_exact_counts_have_no_guarantee_in_any_unit() -> None:
     log = ReleaseLog.of([StepSchedule(0, (SensorRelease(Sensor("a", (0,)), Raw()),))])
     assert not any(np.isfinite(each.statement.epsilon) for each in read_units(log, DELTA, HOURS, 25, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from scipy.sparse import csr_array
@@ -75,6 +76,7 @@ def test_the_start_of_a_person_is_kept_and_normalised():
     assert MovementPrior.from_dense("p", RING).initial is None
 
 
+FRAME = pd.DataFrame([[0.9, 0.1], [0.4, 0.6]], index=["x", "y"], columns=["x", "y"])
 REFUSED = {
     "a row that misses one": (
         {"matrices": [[0.5, 0.47], [0, 1]], "places": [3, 8]},
@@ -98,6 +100,22 @@ REFUSED = {
     ),
     "no number": ({"matrices": [[np.nan, 1], [0, 1]]}, "must be finite and at least 0, got nan"),
     "infinity": ({"matrices": [[np.inf, 1], [0, 1]]}, "must be finite and at least 0, got inf"),
+    "what lies below a mask": (
+        {"matrices": np.ma.array([[0.5, 0.5], [0, 1]], mask=[[0, 1], [0, 0]])},
+        "matrices must be numbers in rows of one length, got a MaskedArray of float64",
+    ),
+    "columns in another order than rows": (
+        {"matrices": FRAME[["y", "x"]]},
+        "rows, columns and start of person 'ann' must be of the same places in one order",
+    ),
+    "moves from other places than to": (
+        {"matrices": [FRAME, pd.DataFrame(np.eye(2), index=["x", "y"], columns=["y", "z"])]},
+        "rows, columns and start of person 'ann' must be of the same places in one order",
+    ),
+    "a start in another order": (
+        {"matrices": FRAME, "initial": pd.Series([0.5, 0.5], index=["y", "x"])},
+        "rows, columns and start of person 'ann' must be of the same places in one order",
+    ),
     "not square": (
         {"matrices": [[0.5, 0.5]]},
         "transition matrices of person 'ann' must be square and of one size, got 1 x 2",
@@ -137,6 +155,11 @@ def test_what_is_refused_names_person_row_and_remedy(case):
         MovementPrior.from_dense("ann", **given_)
     assert words in str(caught.value)
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize("named", [FRAME, FRAME.to_numpy(), pd.DataFrame(FRAME.to_numpy(), index=["x", "y"])])
+def test_a_frame_is_its_numbers_where_its_names_do_not_contradict(named):
+    assert (MovementPrior.from_dense("ann", named).transitions[0].toarray() == FRAME.to_numpy()).all()
 
 
 def test_indices_that_are_no_whole_numbers_are_refused_rather_than_rounded():

@@ -255,6 +255,8 @@ def test_the_audits_table_fits_80_columns(
             "none.jsonl",
         ),
         (["run", "--priors", "priors.json", "--output", "out", "--listen", "here"], "host:port"),
+        (["connect", "guess", "none.csv"], "file none.csv must exist, got nothing"),
+        (["connect", "guess", "."], "file . must exist, got a folder"),
         (["priors", "fit", "none.csv", "--output", "p.json"], "check-ins file must exist"),
         (["demo", "--output", "."], "must be new or its own"),
         (["demo", "--steps", "0", "--output", "d"], "steps must be at least 1, got 0"),
@@ -297,6 +299,11 @@ def test_run_publishes_and_continues_without_publishing_twice(tallyguard: Tallyg
     again = tallyguard(*arguments)
     assert again.document["steps"] == 0
     assert (files / "out" / "releases.jsonl").read_bytes() == releases
+    (files / "out-keys").rename(files / "away")
+    lost = tallyguard(*arguments)
+    assert (lost.code, (files / "out-keys").exists()) == (1, False), "another key would not continue the run"
+    assert "noise_key must be the one that out was begun with, got no file" in lost.err
+    (files / "away").rename(files / "out-keys")
     advanced = tallyguard("keys", "advance", "--output", "out", "--json")
     key = (files / "out-keys" / "noise.key").resolve()
     assert advanced.document == {"file": str(key), "epoch": 1, "first_step": 3}

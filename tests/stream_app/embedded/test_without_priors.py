@@ -80,6 +80,10 @@ def test_counts_are_published_and_no_risk_is_told_as_zero(deployment: Path) -> N
 
 def test_check_needs_no_priors_but_says_what_is_missing(deployment: Path) -> None:
     assert NOBODY in command("check", "--config", deployment / "tallyguard.toml")
+    (deployment / "nobody.json").write_text('{"locations": ["a", "b"], "people": []}')
+    assert NOBODY in command(
+        "check", "--config", deployment / "tallyguard.toml", "--priors", deployment / "nobody.json"
+    )
 
 
 def test_a_budget_without_people_is_refused(deployment: Path) -> None:

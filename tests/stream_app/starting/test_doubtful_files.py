@@ -156,12 +156,52 @@ def test_a_time_with_its_offset_is_an_instant(tmp_path: Path, time_format: str |
 
 def test_ten_digits_are_hours_or_seconds_by_declaration(tmp_path: Path) -> None:
     text = "time;a\n2026030208;1\n2026030209;2\n2026030210;3\n"
-    with pytest.raises(InputError, match="unix seconds, or year, month, day and hour"):
-        taken(tmp_path, text)
+    for written in (text, text.replace("8;", "8.0;")):
+        with pytest.raises(InputError, match="unix seconds, or year, month, day and hour"):
+            taken(tmp_path, written)
     hours = taken(tmp_path, text, time_format="%Y%m%d%H")
     assert f"{hours.origin:%Y-%m-%d %H}" == "2026-03-02 08"
     seconds = "time;a\n1772438400;1\n1772442000;2\n"  # no such month: nothing to ask
     assert taken(tmp_path, seconds).origin == taken(tmp_path, seconds, time_format="%s").origin
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.0", "{}000", "{}000000", "{}000000000"])
+def test_unix_times_count_seconds_or_parts_of_them(tmp_path: Path, form: str) -> None:
+    """Data frames write floats, and count in microseconds or nanoseconds."""
+    found = taken(
+        tmp_path, "time,a\n" + "".join(f"{form.format(1772438400 + 3600 * h)},{h}\n" for h in range(4))
+    )
+    assert f"{found.origin:%Y-%m-%d %H}" == "2026-03-02 08"
+    assert (found.step_seconds, found.table[:, 0].tolist()) == (3600, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(("names", "before"), [(",a", ""), (",when,a", "{},"), ("Unnamed: 0,when,a", "{},")])
+def test_a_first_column_without_a_name_is_that_of_a_data_frame(
+    tmp_path: Path, names: str, before: str
+) -> None:
+    """Its index: the times, or numbers of rows, which count nobody."""
+    text = "".join(f"{before.format(row)}{hour},{3 * row % 5}\n" for row, hour in enumerate(HOURS))
+    found = taken(tmp_path, f"{names}\n{text}")
+    assert found.sensors == ("a",)
+    assert found.table[:, 0].tolist() == [0, 3, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"), [(" ", '" "'), ("\u202f", '" "'), ("'", '"\'"'), ("\u2019", '"\'"')]
+)
+def test_what_stands_between_thousands_only_is_named(tmp_path: Path, mark: str, said: str) -> None:
+    text = f"time,a\n{HOURS[0]},1{mark}000\n{HOURS[1]},12\n"
+    with pytest.raises(InputError, match=f"may be thousands, first in row 1.*say which: --thousands {said}"):
+        taken(tmp_path, text)
+    assert taken(tmp_path, text, thousands=said[1]).table[:, 0].tolist() == [1000, 12]
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": ' + "9" * 5_000 + "}"])
+def test_json_without_end_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "counts.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match="must be JSON"):
+        read_counts(path)
 
 
 def test_a_point_before_three_digits_is_asked_about(tmp_path: Path) -> None:

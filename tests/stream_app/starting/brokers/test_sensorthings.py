@@ -391,6 +391,15 @@ def test_pages_in_a_circle_end(tmp_path: Path) -> None:
             looked(settings, tmp_path / "read.json")
 
 
+@pytest.mark.parametrize("link", ["http://[bad", "mailto:city@example.org"])
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path, link: str) -> None:
+    service = Datastreams()
+    service.observations["7"] = hourly(0, list(range(9)))
+    service.link_to = link
+    with serving(service) as url, pytest.raises(PeerError, match="must be linked by addresses of HTTP"):
+        looked(settings_for(url, datastreams={"7": "mill"}), tmp_path / "read.json")
+
+
 def test_a_datastream_is_read_or_written() -> None:
     """What we write must not come in as counts."""
     with pytest.raises(ValueError, match="must be read or receive releases, not both"):
