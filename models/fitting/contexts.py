@@ -66,7 +66,8 @@ class States(NamedTuple):
         self, person: NDArray[np.int64], place: NDArray[np.int64], context: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         most = int(self.size.max(initial=0))
-        return np.asarray((person * most + place) * (max(most, LONGEST_STAY) + 1) + context - NONE)
+        contexts = 1 + max(most, LONGEST_STAY + 1)  # none, a place, or a stay of 1 step to the longest
+        return np.asarray((person * most + place) * contexts + context - NONE)
 
 
 def states_of(

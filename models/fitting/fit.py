@@ -19,6 +19,7 @@ from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, is_in_slot, slots_of, traces
 from models.numerics import elementwise
 from models.priors import Evidence, FittedWindows, Lists, Moves, Population
+from models.priors.packing import offsets_of
 
 # What is counted: each person's own places, their moves between windows, and how often each was made.
 
@@ -36,31 +37,43 @@ class ChainPlaces(NamedTuple):
         return np.diff(self.start)
 
 
-class MatrixBlocks(NamedTuple):
-    """Square blocks of different sizes in one flat array: one a person, or one a person and slot."""
+class RowBlocks(NamedTuple):
+    """Rows of all people in one flat array: person ``i`` has ``rows[i]`` of them, each ``width[i]`` entries.
 
-    size: NDArray[np.int64]  # rows of each block
+    Rows of a cycle are numbered slot by slot: that of a place ``x`` in slot ``k`` is ``k * K + x``.
+    """
+
+    rows: NDArray[np.int64]
+    width: NDArray[np.int64]  # own places of each person
 
     @property
     def start(self) -> NDArray[np.int64]:
-        """Where each block's entries begin."""
-        return np.concatenate(([0], np.cumsum(self.size**2)))
+        """Where each person's entries begin."""
+        return offsets_of(self.rows * self.width)
 
     @property
     def row_start(self) -> NDArray[np.int64]:
-        """The number, over all blocks, of each block's first row."""
-        return np.concatenate(([0], np.cumsum(self.size)))
+        """The number, over all people, of each person's first row."""
+        return offsets_of(self.rows)
 
     def row_of_entry(self) -> NDArray[np.int64]:
-        """Number of the row, over all blocks, that each entry belongs to."""
-        width = np.repeat(self.size, self.size)
+        """Number of the row, over all people, that each entry belongs to."""
+        width = np.repeat(self.width, self.rows)
         return np.repeat(np.arange(width.size), width)
 
-    def position(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Row and column of each entry within its block."""
-        size = np.repeat(self.size, self.size**2)
-        inner = np.arange(size.size) - np.repeat(self.start[:-1], self.size**2)
-        return (inner // size).astype(np.int32), (inner % size).astype(np.int32)
+    def position(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column of each entry among the person's."""
+        entries = self.rows * self.width
+        inner = np.arange(self.start[-1]) - np.repeat(self.start[:-1], entries)
+        width = np.repeat(self.width, entries)
+        return inner // width, inner % width
+
+    def find(
+        self, person: NDArray[np.int64], row: NDArray[np.int64], column: NDArray[np.int32] | int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The number of the row over all people, and the entry, of these rows and columns of people."""
+        entry = self.start[person] + row * self.width[person] + column
+        return self.row_start[person] + row, np.asarray(entry)
 
 
 class MovesMade(NamedTuple):
@@ -76,13 +89,17 @@ class MovesMade(NamedTuple):
     target: NDArray[np.int32]
     context: NDArray[np.int64]
 
-    def block(self, slots: int) -> NDArray[np.int64]:
-        """The block of each move, one a person and slot."""
-        return self.person * slots + self.slot
+    def found_in(self, blocks: RowBlocks, *, by_slot: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The row, over all people, and the entry of each move, in rows of places."""
+        row = self.origin + (self.slot * blocks.width[self.person] if by_slot else 0)
+        return blocks.find(self.person, row, self.target)
 
-    def entry(self, blocks: MatrixBlocks, block: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The position of each move in the blocks; ``block`` is the number of its block."""
-        return np.asarray(blocks.start[block] + self.origin * blocks.size[block] + self.target)
+    def found_in_states(self, states: States, slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same in rows of states."""
+        first, count = states.start[self.person], np.diff(states.start)
+        state = states.find(self.person, self.origin.astype(np.int64), self.context)
+        row = self.slot * count[self.person] + state - first
+        return RowBlocks(count * slots, states.size).find(self.person, row, self.target)
 
 
 def chain_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> ChainPlaces:
@@ -231,17 +248,17 @@ def _fit(
     places = chain_places(training, len(found.location_names), options)
     moves = moves_made(training, places, found.first_slot, options, found.calendar, habit.kind)
     weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
-    blocks = free = MatrixBlocks(places.size)
-    rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
+    blocks = free = RowBlocks(places.size, places.size)
+    rows = _normalised(free, _count(free, moves.found_in(free, by_slot=False)[1], weight), options)
     if options.slots > 1:
-        blocks = MatrixBlocks(np.repeat(places.size, options.slots))
-        in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
+        blocks = RowBlocks(places.size * options.slots, places.size)
+        in_slot = _count(blocks, moves.found_in(blocks, by_slot=True)[1], weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
     if habit.kind == "places":
         row, column = blocks.position()
-        slot = np.resize(np.arange(options.slots, dtype=np.int32), blocks.size.size)
-        of_entry = np.repeat(slot, blocks.size**2)
-        packed_moves = Moves(blocks.start[:: options.slots], of_entry, row, column, rows.probability)
+        slot, place = np.divmod(row, np.repeat(blocks.width, blocks.rows * blocks.width))
+        where = [each.astype(np.int32) for each in (slot, place, column)]
+        packed_moves = Moves(blocks.start, where[0], where[1], where[2], rows.probability)
         own = Lists(places.start, places.locations)
     else:
         states = states_of(habit.kind, places.size, moves.person, moves.origin, moves.context)
@@ -268,29 +285,9 @@ def _fit(
     return population, Evidence(tuple(people), Lists(own.start * options.slots, rows.evidence))
 
 
-class _StateEntries(NamedTuple):
-    """One entry for each person, slot, state and own place, in this order."""
-
-    states: States
-    slots: int
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """Where each person's entries begin."""
-        return np.concatenate(([0], np.cumsum(np.diff(self.states.start) * self.states.size * self.slots)))
-
-    def of(self, moves: MovesMade) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The row, over all people, and the entry of each move."""
-        state = self.states.find(moves.person, moves.origin.astype(np.int64), moves.context)
-        first, person = self.states.start, moves.person
-        row = moves.slot * np.diff(first)[person] + state - first[person]  # of the person's
-        entry = self.start[person] + row * self.states.size[person] + moves.target
-        return np.asarray(first[person] * self.slots + row), np.asarray(entry)
-
-
 def _in_states(
     states: States,
-    blocks: MatrixBlocks,
+    blocks: RowBlocks,
     of_places: _FittedRows,
     moves: MovesMade,
     weight: NDArray[np.float64],
@@ -298,23 +295,20 @@ def _in_states(
     drawn: float,
 ) -> tuple[Moves, _FittedRows]:
     """Rows of states, drawn towards those of their places: ``(n + w p) / (sum n + w)``."""
-    laid_out = _StateEntries(states, slots)
     count = np.diff(states.start)
+    laid_out = RowBlocks(count * slots, states.size)
     owner = np.repeat(np.arange(count.size), count * slots)  # of each row
     inner = np.arange(owner.size) - np.repeat(states.start[:-1] * slots, count * slots)
     slot, state = inner // count[owner], states.start[owner] + inner % count[owner]
-    size = states.size[owner]
-    row = np.repeat(np.arange(owner.size), size)
-    target = np.arange(row.size) - np.repeat(np.cumsum(size) - size, size)
-    block = owner * slots + slot
-    source = blocks.start[block] + states.place[state] * size
+    row, (_, target) = laid_out.row_of_entry(), laid_out.position()
+    of_place, source = blocks.find(owner, slot * states.size[owner] + states.place[state], 0)
     base = of_places.probability[source[row] + target]
-    _, entry = laid_out.of(moves)
+    _, entry = moves.found_in_states(states, slots)
     counts = np.bincount(entry, weight, minlength=row.size)
     left = np.bincount(row, counts, minlength=owner.size)
     bare = states.context[state] == NONE
     fitted = np.where(bare[row], base, (counts + drawn * base) / (left + drawn)[row])
-    evidence = np.where(bare, of_places.evidence[blocks.row_start[block] + states.place[state]], left + drawn)
+    evidence = np.where(bare, of_places.evidence[of_place], left + drawn)
     begin = states.start[owner]
     packed = Moves(
         laid_out.start,
@@ -326,14 +320,12 @@ def _in_states(
     return packed, _FittedRows(fitted, evidence)
 
 
-def _count(
-    blocks: MatrixBlocks, entry: NDArray[np.int64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _count(blocks: RowBlocks, entry: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """How often each move of the blocks was made; ``weight`` may let earlier windows count for less."""
     return np.asarray(np.bincount(entry, weight, minlength=int(blocks.start[-1])), dtype=np.float64)
 
 
-def _normalised(blocks: MatrixBlocks, counts: NDArray[np.float64], options: FitOptions) -> _FittedRows:
+def _normalised(blocks: RowBlocks, counts: NDArray[np.float64], options: FitOptions) -> _FittedRows:
     """Smoothed rows; ``never_left`` gives the rows of places never left, which have no evidence."""
     row = blocks.row_of_entry()
     left = np.bincount(row, counts) > 0
@@ -348,16 +340,16 @@ def _normalised(blocks: MatrixBlocks, counts: NDArray[np.float64], options: FitO
 
 
 def _shrunk(
-    free: MatrixBlocks,
-    blocks: MatrixBlocks,
+    free: RowBlocks,
+    blocks: RowBlocks,
     counts: NDArray[np.float64],
     prior: NDArray[np.float64],
     options: FitOptions,
 ) -> _FittedRows:
     """Rows of each slot drawn towards the person's cycle-free row: ``(n_k + w p) / (sum n_k + w)``."""
-    people = np.repeat(np.arange(free.size.size), options.slots)
-    length = blocks.size**2
-    source = np.repeat(free.start[people] - blocks.start[:-1], length) + np.arange(length.sum())
+    length = np.repeat(free.rows * free.width, options.slots)
+    begin = np.repeat(free.start[:-1], options.slots) - offsets_of(length)[:-1]
+    source = np.repeat(begin, length) + np.arange(length.sum())
     row = blocks.row_of_entry()
     left = np.bincount(row, counts)
     weight = np.where((left == 0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
@@ -470,16 +462,14 @@ class _Fading:
 def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, habit: Habit) -> float | None:
     """Mean of ``-ln P(move)`` over all moves; 0 without any."""
     factors = fading(int(moves.window.max(initial=0)), options.recency)
-    blocks = MatrixBlocks(size)
-    levels = [(blocks.row_start[moves.person] + moves.origin, moves.entry(blocks, moves.person))]
+    levels = [moves.found_in(RowBlocks(size, size), by_slot=False)]
     if options.slots > 1:
-        blocks, block = MatrixBlocks(np.repeat(size, options.slots)), moves.block(options.slots)
-        levels.append((blocks.row_start[block] + moves.origin, moves.entry(blocks, block)))
+        levels.append(moves.found_in(RowBlocks(size * options.slots, size), by_slot=True))
     has_context = np.ones((len(levels) + 1, moves.person.size), dtype=np.bool_)
     if habit.kind != "places":
         states = states_of(habit.kind, size, moves.person, moves.origin, moves.context)
         has_context[len(levels)] = moves.context != NONE
-        levels.append(_StateEntries(states, options.slots).of(moves))
+        levels.append(moves.found_in_states(states, options.slots))
     weights = [0.0, *([options.shrinkage_weight] if options.slots > 1 else ()), habit.weight]
     counted = [_Fading(int(entry.max(initial=-1)) + 1, factors) for _, entry in levels]
     left = [_Fading(int(row.max(initial=-1)) + 1, factors) for row, _ in levels]

@@ -32,6 +32,7 @@ from models.numerics.jit import jit
 UNIT_BITS = 128  # probabilities are multiples of 2^-128: as many bits as one draw gets
 TOTAL = 1 << UNIT_BITS
 FIXED_BITS = 256  # precision of the weights
+_ONE = 1 << FIXED_BITS
 FAITHFUL_LOG_RATIO = 2.0**-40  # between the table and the ideal law, at values of at least 2^40 units
 _FAITHFUL_UNITS = 1 << 40
 _CONTEXT = Context(prec=120)
@@ -103,6 +104,20 @@ def fixed_point_exp(exponent: Fraction) -> int:
     return int(_CONTEXT.multiply(_CONTEXT.exp(quotient), Decimal(1 << FIXED_BITS)))
 
 
+def _falling_weights(ratio: int, step: int, last: int, lost: int) -> tuple[list[int], int]:
+    """Weights ``w(k + 1) = w(k) r(k)`` of 0..K in fixed point, and a bound on all beyond, both sides.
+
+    ``r(0)`` is ``ratio`` and ``r(k + 1) = r(k) step``; ``lost`` is what truncated products lose of a weight.
+    """
+    weights = [_ONE]
+    for _ in range(last):
+        weights.append(weights[-1] * ratio >> FIXED_BITS)
+        ratio = ratio * step >> FIXED_BITS
+    # Ratios never rise, so the tail is at most a geometric series.
+    next_weight = (weights[-1] * ratio >> FIXED_BITS) + lost
+    return weights, 2 * next_weight * _ONE // (_ONE - ratio) + 1
+
+
 def _round_to_units(weights: Sequence[int]) -> tuple[int, ...]:
     """Normalise to 2^128 units: nearest unit for each k > 0, the rest for 0; zeros at the end are dropped."""
     total = 2 * sum(weights) - weights[0]
@@ -156,8 +171,9 @@ _WIDTH = 13.2  # table half-width in sigmas: the mass beyond is below 2^-128
 def discrete_gaussian_table(sigma: float) -> IntegerTable:
     """The table for ``sigma`` in [0.05, 10 000], computed once; :class:`MechanismError` outside."""
     check_sigma(sigma)
-    weights, tail = _table_weights(sigma)
-    return integer_table(weights, tail)
+    last = max(1, math.ceil(_WIDTH * sigma))
+    ratio = fixed_point_exp(-1 / (2 * Fraction(sigma) ** 2))  # r(k) = exp(-(2k + 1) / (2 sigma^2))
+    return integer_table(*_falling_weights(ratio, ratio * ratio >> FIXED_BITS, last, last**2))
 
 
 def check_sigma(sigma: float) -> None:
@@ -173,25 +189,6 @@ def check_sigma(sigma: float) -> None:
     raise MechanismError(f"sigma must lie in {MIN_SIGMA}..{MAX_SIGMA:g}", sigma, remedy)
 
 
-def _table_weights(sigma: float) -> tuple[list[int], int]:
-    """Weights of 0..K in 256-bit fixed point, and a bound on the weight of all values beyond, both sides.
-
-    ``w(k+1) = w(k) r(k)`` with ``r(k) = exp(-(2k+1) / (2 sigma^2))`` and ``r(k+1) = r(k) exp(-1 / sigma^2)``.
-    """
-    one = 1 << FIXED_BITS
-    last = max(1, math.ceil(_WIDTH * sigma))
-    ratio = fixed_point_exp(-1 / (2 * Fraction(sigma) ** 2))
-    step = ratio * ratio >> FIXED_BITS
-    weights = [one]
-    for _ in range(last):
-        weights.append(weights[-1] * ratio >> FIXED_BITS)
-        ratio = ratio * step >> FIXED_BITS
-    # Ratios decrease, so the tail is below a geometric series; one more for the truncated products.
-    next_weight = (weights[-1] * ratio >> FIXED_BITS) + last**2
-    tail = 2 * next_weight * one // (one - ratio) + 1
-    return weights, tail
-
-
 # Two-sided geometric noise, and the increments from one level to a lower one.
 #
 # ``Pr[V = k] = (1 - q) / (1 + q) q^|k|`` with ``q = exp(-epsilon)`` is the integer form of Laplace noise
@@ -199,7 +196,6 @@ def _table_weights(sigma: float) -> tuple[list[int], int]:
 
 MIN_EPSILON = 0.001  # a table of 180 000 entries; noise of 1 000 people on average
 MAX_EPSILON = 40.0  # beyond, the noise is zero in all but 2^-56 of the draws: use raw instead
-_ONE = 1 << FIXED_BITS
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -257,13 +253,8 @@ def _fixed_q(epsilon: float) -> Fraction:
 
 def _weights(epsilon: float, extra_at_zero: int) -> tuple[list[int], int]:
     """Weights ``q^k`` of 0..K in fixed point, and a bound on the weight of all values beyond, both sides."""
-    q = fixed_point_exp(-Fraction(epsilon))
     last = max(1, math.ceil(UNIT_BITS * math.log(2.0) / epsilon))
-    weights = [_ONE]
-    for _ in range(last):
-        weights.append(weights[-1] * q >> FIXED_BITS)
-    next_weight = (weights[-1] * q >> FIXED_BITS) + last  # one more for each truncated product
-    tail = 2 * next_weight * _ONE // (_ONE - q) + 1
+    weights, tail = _falling_weights(fixed_point_exp(-Fraction(epsilon)), _ONE, last, last)
     weights[0] += extra_at_zero
     return weights, tail
 

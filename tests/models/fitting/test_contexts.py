@@ -15,7 +15,7 @@ from accounting.exposure import Exposure
 from models.exceptions import CheckinError
 from models.fitting import FitOptions, FitResult, fit_priors, predict_held_out, training_surprise
 from models.fitting.checkins import Checkins
-from models.fitting.contexts import LONGEST_STAY
+from models.fitting.contexts import LONGEST_STAY, Kind, states_of
 from models.priors import Population, second_order
 from models.releases import Schedule
 from stream_app.cli.priors_command import _surprise_in_words
@@ -191,3 +191,14 @@ def test_a_check_follows_what_places_say_of_the_state() -> None:
 def test_an_order_that_there_is_not_is_refused() -> None:
     with pytest.raises(CheckinError, match="option order must be one of 1, 2"):
         FitOptions(order=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "contexts"), [("stays", range(1, LONGEST_STAY + 1)), ("second order", (0, 1))]
+)
+def test_no_two_states_are_taken_for_one(kind: Kind, contexts: range | tuple[int, ...]) -> None:
+    """People with few places, who stay as long as is counted: each state is found by what it is."""
+    at = np.array([(person, place, context) for person in (0, 1) for place in (0, 1) for context in contexts])
+    states = states_of(kind, np.array([2, 3]), at[:, 0], at[:, 1].astype(np.int32), at[:, 2])
+    found = states.find(states.person, states.place, states.context)
+    assert found.tolist() == list(range(states.person.size))
