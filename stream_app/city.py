@@ -312,9 +312,6 @@ def _transitions(weights: NDArray[np.float64], linger: NDArray[np.float64]) -> N
     return transition
 
 
-STEP_SECONDS = 3600
-
-
 @dataclass(frozen=True)
 class CityOptions:
     """What may be chosen about a simulated city; the same options always give the same city.

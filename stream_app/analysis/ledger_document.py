@@ -30,17 +30,17 @@ from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
 from models.releases import SensorRegistry, in_single_steps, schedule_in_single_steps
+from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.checked_run import NO_RECORD, check_run
 from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.declared import bounded_days, days_of
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
-from stream_app.setup.run_folder.durable import parsed_line, whole_lines
+from stream_app.setup.run_folder.durable import whole_lines
 from stream_app.setup.run_folder.run_settings import (
     load_run,
     people_of_run,
     priors_in_words,
-    registries_of,
     sensors_of_run,
     settings_of_run,
     with_recorded_windows,
@@ -49,7 +49,6 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import unit_in_words, why_no_epsilon
-from stream_app.wire import StepDecision, schedule_of
 
 # The release log of a finished or running run, or of a planned schedule, for the ledgers to read.
 
@@ -76,10 +75,7 @@ def load_log(path: Path, registry: SensorRegistry, exclusions: Exclusions = NO_E
             restoring("what is missing"),
         )
     published = sum(1 for _ in whole_lines(path / "releases.jsonl"))
-    registries = registries_of(path, registry)
-    lines = zip(whole_lines(decisions), range(published), strict=False)
-    found = (parsed_line(StepDecision, decisions, line) for line, _ in lines)
-    return ReleaseLog.of(schedule_of(each, registries.at(each.step)) for each in found)
+    return ReleaseLog.of(read_decisions(decisions, registry)[:published])
 
 
 Document = dict[str, object]

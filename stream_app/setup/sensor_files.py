@@ -32,11 +32,8 @@ from stream_app.exceptions import meant
 
 _PLANE, _GLOBE, _SIZE = ("x", "y"), ("lat", "lon"), ("width", "depth")
 _FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
-_TOGETHER = (
-    "most_sensors",
-    "most_counts_per_day",
-    "most_sensors_per_day",
-)  # declared for all of them at once
+_BOUNDS = ("most_counts_per_day", "most_sensors_per_day")
+_TOGETHER = ("most_sensors", *_BOUNDS)  # declared for all of them at once
 _KEYS = (
     "name",
     "locations",
@@ -85,12 +82,8 @@ def registry_of(
     """The sensors of a document (:func:`read_sensors`); ``where`` names it in a :class:`SensorError`."""
     index_of = {name: index for index, name in enumerate(location_names)}
     for_all = {key: value for key, value in document.items() if key != "sensors"}
-    together = _bounds(where, for_all, "most_counts_per_day", "most_sensors_per_day")
-    for_each = {
-        key: value
-        for key, value in for_all.items()
-        if key not in ("most_counts_per_day", "most_sensors_per_day")
-    }
+    together = _bounds(where, for_all, *_BOUNDS)
+    for_each = {key: value for key, value in for_all.items() if key not in _BOUNDS}
     sensors = [
         _sensor(where, number, _with_declared(for_each, row), index_of, together)
         for number, row in enumerate(document["sensors"], start=1)

@@ -150,15 +150,14 @@ def in_slots(
 
     Before the first of the day, the last is in force: a day is followed by itself.
     """
-    middle = (np.arange(slots) + 0.5) * 86_400 / slots
+    middle = (np.arange(slots) + 0.5) * _DAY / slots
     order = np.lexsort((begin_seconds, person))
-    person, begin, value = person[order], begin_seconds[order], value[order]
-    first = np.searchsorted(person, np.arange(people + 1))
+    first = np.searchsorted(person[order], np.arange(people + 1))
     found = np.empty((people, slots), dtype=np.int64)
     for each in range(people):
-        own = slice(first[each], first[each + 1])
-        position = np.searchsorted(begin[own], middle, side="right") - 1
-        found[each] = value[own][position]  # -1 is the last: the night before
+        own = order[first[each] : first[each + 1]]
+        position = np.searchsorted(begin_seconds[own], middle, side="right") - 1
+        found[each] = value[own[position]]  # -1 is the last: the night before
     return found
 
 
@@ -275,9 +274,7 @@ def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
         )
     table = table.take(np.flatnonzero(kind > 0))  # without trips
     types = [_UVA_TYPES[int(each)] for each in kind[kind > 0]]
-    person = texts(
-        path, table, "pid" if "pid" in table.column_names else needed(path, table, ("pid",), "of persons")
-    )
+    person = texts(path, table, needed(path, table, ("pid",), "of persons"))
     begin = _starts(path, table)
     if usual(table, LATITUDES) is None:
         north, east = _uva_places(path, table, types)

@@ -377,18 +377,14 @@ def mean_counts(counts: CountTable, locations: Sequence[str], slots: int) -> Mea
             "each sensor of the counts must be a location", repr(unknown[0]), "give --sensors with its place"
         )
     slot_of = (counts.first_slot + np.arange(len(counts.table))) % counts.slots
-    slot, location, people = [], [], []
-    for of_day in range(counts.slots):
-        rows = counts.table[slot_of == of_day]
-        for number, name in enumerate(counts.sensors):
-            seen = rows[:, number][rows[:, number] != NOT_COUNTED]
-            if seen.size:
-                slot.append(of_day)
-                location.append(index[name])
-                people.append(float(seen.mean()))
+    is_counted = counts.table != NOT_COUNTED
+    times, people = np.zeros((2, counts.slots, len(counts.sensors)), dtype=np.int64)
+    np.add.at(times, slot_of, is_counted)
+    np.add.at(people, slot_of, np.where(is_counted, counts.table, 0))
+    slot, number = np.nonzero(times)
     days = slots // counts.slots
     return MeanCounts(
-        np.concatenate([np.array(slot) + day * counts.slots for day in range(days)]).astype(np.int64),
-        np.tile(np.array(location, dtype=np.int64), days),
-        np.tile(np.array(people), days),
+        (slot + np.arange(days)[:, None] * counts.slots).ravel(),
+        np.tile(np.array([index[name] for name in counts.sensors])[number], days),
+        np.tile(people[slot, number] / times[slot, number], days),
     )

@@ -463,37 +463,25 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
                 f"{int((~kept).sum()):,} rows of {table.path.name} were counted in less than "
                 f"{mapping.least_uptime:g} of the interval: taken as not counted."
             )
-    if chosen.sensor is not None:
-        several = len(chosen.count) > 1
-        channels = [names.of_rows(table, name if several else "") for name in chosen.count]
-        starts = interval_starts(table, mapping, channels[0])
-        found = [whole_counts(table, name, mapping) for name in chosen.count]
-        rounded = sum(each for _, each in found)
-        row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
-        cells = (
-            np.tile(starts.instants[row], len(found)),
-            np.concatenate([channel[row] for channel in channels]),
-            np.concatenate([np.where(kept, count, NOT_COUNTED)[row] for count, _ in found]),
-        )
-        taken = cells[1] >= 0
-        if not taken.all():
-            cells = (cells[0][taken], cells[1][taken], cells[2][taken])
-            remarks.append(f"{int((~taken).sum()):,} counts of {table.path.name} are of what ignore names.")
-    else:
-        starts = interval_starts(table, mapping, None)
-        found = [whole_counts(table, each.name, mapping) for each in chosen.wide]
-        rounded = sum(each for _, each in found)
-        values = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
-        numbers = np.array(
-            [names.numbered(each.sensor, each.channel) for each in chosen.wide], dtype=np.int64
-        )
-        row = np.flatnonzero(starts.kept)
-        cells = (
-            np.repeat(starts.instants[row], numbers.size),
-            np.tile(numbers, row.size),
-            values[row].ravel(),
-        )
-    remarks += _remarks(table, starts, rounded)
+    several = len(chosen.count) > 1
+    channels = [names.of_rows(table, name if several else "") for name in chosen.count]
+    starts = interval_starts(table, mapping, channels[0] if channels else None)
+    columns = chosen.count or [each.name for each in chosen.wide]
+    found = [whole_counts(table, name, mapping) for name in columns]
+    for each in chosen.wide:
+        channels.append(np.full(table.rows, names.numbered(each.sensor, each.channel), dtype=np.int64))
+    counts = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
+    row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
+    cells = (
+        np.repeat(starts.instants[row], len(columns)),
+        np.stack(channels, axis=1)[row].ravel(),
+        counts[row].ravel(),
+    )
+    taken = cells[1] >= 0
+    if not taken.all():
+        cells = (cells[0][taken], cells[1][taken], cells[2][taken])
+        remarks.append(f"{int((~taken).sum()):,} counts of {table.path.name} are of what ignore names.")
+    remarks += _remarks(table, starts, sum(each for _, each in found))
     return _Cells(*cells, starts.seconds, tuple(remarks), starts.are_numbers)
 
 

@@ -415,6 +415,48 @@ class _Observation(NamedTuple):
 _by_start = attrgetter("start", "version")
 
 
+class _Pages:
+    """The Observations of a datastream (``Datastreams(7)``) that a query asks for, a page at a time."""
+
+    def __init__(self, service: SensorThings, name: str, query: Mapping[str, str]) -> None:
+        self._service, self._name, self._query = service, name, query
+        self._next: URL | None = service.address(f"{name}/Observations", query)
+        self._visited: set[URL] = set()
+        self._read, self._has_links = 0, False
+
+    @property
+    def are_over(self) -> bool:
+        """Whether all were read."""
+        return self._next is None
+
+    async def read(self) -> list[Any]:
+        """The next page, unless they are over."""
+        if self._next is None:
+            return []
+        if self._next in self._visited:
+            raise PeerError(
+                f"each page of {self._name} must lead to another one",
+                "a link back to an earlier page",
+                "look at the service's own log",
+            )
+        self._visited.add(self._next)
+        document = await self._service.get(self._next)
+        found = document.get("value")
+        if not isinstance(found, list):
+            raise PeerError(
+                f"{self._name}/Observations must be a list of Observations",
+                "something else",
+                "check connect.sensorthings.url",
+            )
+        self._next = self._service.next_link(document)
+        self._read += len(found)
+        self._has_links |= self._next is not None
+        if not self._has_links and len(found) >= int(self._query["$top"]):  # not every service gives links
+            more = {**self._query, "$skip": str(self._read)}
+            self._next = self._service.address(f"{self._name}/Observations", more)
+        return found
+
+
 class _Stream:
     """The Observations of one datastream in the order of their intervals, a page at a time."""
 
@@ -426,13 +468,10 @@ class _Stream:
         settings: SensorThingsSettings,
         versions: FirstOf,
     ) -> None:
-        self.identity, self._service, self._settings = identity, service, settings
-        self._versions = versions
+        self.identity, self._settings, self._versions = identity, settings, versions
         self._zone = None if settings.timezone is None else ZoneInfo(settings.timezone)
         self._name = entity("Datastreams", identity)
-        self._next: URL | None = service.address(f"{self._name}/Observations", query)
-        self._query, self._read, self._has_links = query, 0, False
-        self._visited: set[URL] = set()
+        self._pages = _Pages(service, self._name, query)
         self.waiting: list[_Observation] = []
         self.last = self.reached = -inf
         self.is_in_order = True
@@ -440,33 +479,12 @@ class _Stream:
     @property
     def is_over(self) -> bool:
         """Whether all pages were read."""
-        return self._next is None
+        return self._pages.are_over
 
     async def fill(self) -> None:
         """Read on where nothing is waiting."""
-        while not self.waiting and self._next is not None:
-            if self._next in self._visited:
-                raise PeerError(
-                    f"each page of {self._name} must lead to another one",
-                    "a link back to an earlier page",
-                    "look at the service's own log",
-                )
-            self._visited.add(self._next)
-            document = await self._service.get(self._next)
-            found = document.get("value")
-            if not isinstance(found, list):
-                raise PeerError(
-                    f"{self._name}/Observations must be a list of Observations",
-                    "something else",
-                    "check connect.sensorthings.url",
-                )
-            self.waiting = [self._observation(each) for each in found]
-            self._next = self._service.next_link(document)
-            self._read += len(found)
-            self._has_links |= self._next is not None
-            if not self._has_links and len(found) >= self._settings.page:  # not every service gives links
-                more = {**self._query, "$skip": str(self._read)}
-                self._next = self._service.address(f"{self._name}/Observations", more)
+        while not (self.waiting or self.is_over):
+            self.waiting = [self._observation(each) for each in await self._pages.read()]
 
     def taken(self, until: float, now: float) -> list[_Observation]:
         """Those that wait, up to a start; what is later than ``now`` moves no place."""
@@ -571,8 +589,8 @@ class ObservationWriter:
         self._service, self._page = service, str(settings.page)
         self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
         totals = {f"{_TOTAL}{name}": identity for name, identity in settings.totals.items()}
-        self._paths = {
-            name: f"{entity('Datastreams', identity)}/Observations"
+        self._names = {
+            name: entity("Datastreams", identity)
             for name, identity in {**settings.releases, **totals}.items()
         }
         self._last: dict[str, float] = {}  # start of the last interval that each datastream has
@@ -586,7 +604,7 @@ class ObservationWriter:
 
     async def begin(self) -> None:
         """Ask each datastream how far an earlier process came."""
-        for sensor in self._paths:
+        for sensor in self._names:
             if sensor not in self._last:
                 self._last[sensor] = await self._last_start(sensor)
 
@@ -612,7 +630,7 @@ class ObservationWriter:
     async def _write_step(self, release: StepRelease) -> None:
         times, values = self._log.times, 0
         for entry in release.releases:
-            if entry.sensor not in self._paths:
+            if entry.sensor not in self._names:
                 continue
             self.silent.discard(entry.sensor)
             if entry.value is None:
@@ -627,7 +645,7 @@ class ObservationWriter:
                 self.sent += 1
         for total in () if self._log.is_late else self._totals.with_step(release.step):
             name = f"{_TOTAL}{total.level}/{total.place}"
-            if name not in self._paths or total.value is None:
+            if name not in self._names or total.value is None:
                 continue
             values += 1
             key = (PhenomenonTime.parse(total.start).start, float(total.value), None)
@@ -649,7 +667,7 @@ class ObservationWriter:
         return key in known
 
     async def _write_one(self, sensor: str, key: _Key, document: Mapping[str, Any]) -> None:
-        url, start = self._service.address(self._paths[sensor]), key[0]
+        url, start = self._service.address(f"{self._names[sensor]}/Observations"), key[0]
         for attempt in range(_POST_TRIES):
             self._last[sensor] = max(self._last[sensor], start)  # it may be there from now on
             try:
@@ -678,25 +696,21 @@ class ObservationWriter:
             "$select": fields,
         }
         found: set[_Key] = set()
-        url: URL | None = self._service.address(self._paths[sensor], query)
-        visited: set[URL] = set()
-        while url is not None and url not in visited:
-            visited.add(url)
-            document = await self._service.get(url)
-            values = document.get("value")
-            for each in values if isinstance(values, list) else ():
+        pages = _Pages(self._service, self._names[sensor], query)
+        while not pages.are_over:
+            for each in await pages.read():
                 try:
                     start, value = PhenomenonTime.parse(each["phenomenonTime"]).start, float(each["result"])
                 except (TypeError, KeyError, ValueError, OverflowError):
                     continue  # nothing that we wrote
                 found |= {(start, value, None), (start, value, (each.get("parameters") or {}).get("version"))}
-            url = self._service.next_link(document)
         return found
 
     async def _last_start(self, sensor: str) -> float:
         """The start of the last interval that the datastream has; minus infinity for an empty one."""
         query = {"$orderby": "phenomenonTime desc", "$top": "1", "$select": "phenomenonTime"}
-        document = await self._service.get(self._service.address(self._paths[sensor], query))
+        url = self._service.address(f"{self._names[sensor]}/Observations", query)
+        document = await self._service.get(url)
         values = document.get("value")
         if values == []:
             return float("-inf")
