@@ -45,8 +45,8 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 def private_draft(path: Path) -> Iterator[Path]:
     """A new, empty file in the folder of ``path``; deleted at the end unless it was moved."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)  # left by a process that was killed
     try:
+        draft.unlink(missing_ok=True)  # left by a process that was killed
         os.close(new_file(draft, PRIVATE_FILE))
     except OSError as error:  # nobody has heard of the draft
         raise OSError(error.errno, error.strerror, str(path.parent)) from None

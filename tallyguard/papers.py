@@ -281,9 +281,9 @@ def _covariance(prior: object) -> NDArray[np.float64]:
 def _matrix(given: object, name: str) -> NDArray[np.float64]:
     """An array of finite numbers; :class:`ArgumentError` for anything else."""
     try:
-        found = np.ma.filled(given, np.nan)  # what is masked is no number
+        found = np.asarray(given)
     except (TypeError, ValueError):
         found = np.array(None)
-    if found.dtype.kind not in "iuf" or not np.isfinite(found).all():
+    if np.ma.is_masked(given) or found.dtype.kind not in "iuf" or not np.isfinite(found).all():
         raise ArgumentError(f"{name} must be finite numbers", type(given).__name__, "give an array of them")
     return found.astype(np.float64)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -192,7 +193,8 @@ def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Che
 def _csv_rows(path: Path) -> Iterator[_Batch]:
     """The rows of a CSV file, numbered by their lines."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as source:
-        reader = csv.reader(source, strict=True)
+        first = source.readline()
+        reader = csv.reader(chain([first], source), delimiter=max(",;\t|", key=first.count), strict=True)
         records = _records(path, reader)
         header = [name.strip() for name in next(records, [])]
         at = _positions(path, header)
@@ -245,6 +247,8 @@ def _row_fault(user: str, location: str, seconds: float) -> str:
     """What is wrong with the values of one row; empty if nothing is."""
     if not user or not location:
         return "no user" if not user else "no loc"
+    if "\ufffd" in f"{user}{location}":  # two names would become one
+        return "a name in another encoding than UTF-8"
     if seconds >= _LATEST_SECONDS:
         return "time is not Unix seconds; milliseconds?"
     if not seconds >= 0 or seconds != int(seconds):
@@ -311,10 +315,11 @@ def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
     """The positions of user, time and loc in the header."""
     missing = [name for name in _COLUMNS if name not in header]
     if missing:
+        near = next((name for name in header if name.strip().lower() == missing[0]), None)
         raise CheckinError(
             f"{path} must have the columns user, time, loc",
             f"{len(header)} columns without {missing[0]!r}" if header else "an empty file",
-            f"add a header line that names the column {missing[0]!r}",
+            f"rename {near!r}" if near else f"add a header line that names the column {missing[0]!r}",
         )
     repeated = [name for name in _COLUMNS if list(header).count(name) > 1]
     if repeated:

@@ -36,6 +36,7 @@ SUMMARY = b'{"v":1,"type":"risk_summary"'
 _LOGS = {"decisions": "decisions.jsonl", "releases": "releases.jsonl", "risks": "risks.jsonl"}
 _OTHER_LOGS = {"rejected": "rejected.jsonl", "revised": "revised.jsonl", "quality": "quality.jsonl"}
 _ALL_LOGS = {**_LOGS, **_OTHER_LOGS}
+_LEAST_DIGITS = 8  # of a digest
 _LOOKS = 2  # a run that starts writes the record, then run.json
 NO_RECORD = (
     f"{RECORD} is missing: no record says which rule held, since when, and who decided it; it was lost, or "
@@ -73,12 +74,12 @@ class CheckedRun:
         return shown_digests(self.entries)[-1] if self.entries else None
 
     def has_been(self, digest: str) -> bool:
-        """Whether a digest, or its beginning, is what was shown of this record at some time.
+        """Whether a digest, or the first eight characters of it or more, was shown of this record.
 
-        Earlier versions showed :attr:`Entry.sha256`.
+        Earlier versions showed :attr:`Entry.sha256`. Fewer characters, or none, would fit by chance.
         """
         shown = (*shown_digests(self.entries), *(each.sha256 for each in self.entries))
-        return any(each.startswith(digest) for each in shown)
+        return len(digest) >= _LEAST_DIGITS and any(each.startswith(digest) for each in shown)
 
     def periods(self) -> tuple[Period, ...]:
         """The released steps by what held."""

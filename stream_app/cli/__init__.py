@@ -13,6 +13,8 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         wanted = "the command needs the packages of the engine"
         sys.exit(f"tallyguard: {wanted}, and {missing.name} is missing: pip install 'tallyguard[engine]'")
+    except KeyboardInterrupt:  # imports take seconds on a small machine
+        sys.exit(130)
 
     with exit_on_known_errors():
         program()

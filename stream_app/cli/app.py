@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -31,6 +33,16 @@ from stream_app.cli.verify_command import replay, verify
 
 class GroupedCommands(TyperGroup):
     """Lists commands under the headings they were registered with (``rich_help_panel``), in that order."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; whoever reads our output may have seen enough, which click would end with 1."""
+        try:
+            found = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is written at the end
+            raise SystemExit(0) from None
+        return found
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """One section a heading."""

@@ -94,14 +94,14 @@ def report(
         raise typer.BadParameter(f"{'--public' if public else '--for dpia'} needs the output folder of a run")
     if kind == "decision" and (purpose or decides or review):
         raise typer.BadParameter("--purpose, --decides and --review belong to --for dpia")
-    crowd = cli.crowd_adversary(adversary, known, companions, alone, least, cli.settings_of(config))
+    settings = cli.settings_of(config)
+    crowd = cli.crowd_adversary(adversary, known, companions, alone, least, settings)
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
         raise typer.BadParameter("--pdf names a file that ends in .pdf")
     if any(map(is_pdf, outputs)):
         weasyprint()
     designs = cli.given_designs(covariance)
-    settings = cli.settings_of(config)
     if source.is_dir():
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():

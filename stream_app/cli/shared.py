@@ -214,7 +214,13 @@ def stdout() -> Console:
     """Where results go, as they are: a name of a sensor or table may have brackets or colons."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    class Results(Console):
+        """Leaves a pipe that nobody reads on to the program, where rich ends it with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Results(highlight=False, markup=False, emoji=False)
 
 
 def say(*sentences: str | Text, style: str | None = None) -> None:
@@ -334,9 +340,6 @@ def exit_on_known_errors() -> Iterator[None]:
         yield
     except TallyguardError as error:
         fail(str(error))
-    except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
-        raise SystemExit(0) from None
     except MemoryError:
         fail(
             "memory must have room for what was asked, got none; shorten the horizon, take fewer people, or "

@@ -22,7 +22,8 @@ def verify(
     ] = None,
     config: cli.ConfigOption = None,
     head: Annotated[
-        str | None, typer.Option(help="Digest that a filed report names: must be in the record.")
+        str | None,
+        typer.Option(help="Digest that a filed report names, or 8 of its digits: must be in the record."),
     ] = None,
     json: cli.JsonOption = False,
 ) -> None:
@@ -56,7 +57,8 @@ def verify(
     faults = list(checked.faults)
     if head is not None and not checked.has_been(head):
         faults.append(
-            "no entry of the record has the digest that was given: it is not the record that was filed"
+            "no entry of the record has the digest that was given (of which 8 digits are needed): it is not "
+            "the record that was filed"
         )
 
     def shown(entry: Entry, more: Set[str] = frozenset()) -> dict[str, object]:

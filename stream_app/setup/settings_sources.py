@@ -235,22 +235,6 @@ _BOUNDS = {
 """Kinds of pydantic's errors of a bound: where the bound is, and what is said of it."""
 
 
-_FORMS = {
-    "finite_number": "a finite number",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "string_type": "a text in quotes",
-    "datetime": "a time such as 2026-01-01T00:00:00Z",
-    "tuple": "a list in brackets",
-    "list": "a list in brackets",
-    "dict": "a table of settings: [name] above, or {key = value}",
-    "model": "a table of settings: [name] above, or {key = value}",
-}
-"""What must stand there, by how the kind of pydantic's error begins."""
-_FOUND = {str: "a text", dict: "a table", list: "a list", tuple: "a list", type(None): "nothing"}
-
-
 def settings_error(error: ValidationError) -> SettingsError:
     """The first problem in words, with the closest known name for an unknown one."""
     first = error.errors(include_url=False)[0]
@@ -267,10 +251,13 @@ def settings_error(error: ValidationError) -> SettingsError:
         is_share = most == 1 and limit in ("le", "lt")
         remedy = "shares and chances are fractions: 5 % is 0.05" if is_share else "correct it"
         return SettingsError(f"setting {name} must be {words} {most:g}", got, remedy)
-    form = next((words for kind, words in _FORMS.items() if first["type"].startswith(kind)), None)
-    if form is not None:
-        found = got if isinstance(got, int | float) else _FOUND.get(type(got), "another value")
-        return SettingsError(f"setting {name} must be {form}", found, "correct it")
+    form = first["msg"].partition("Input should be ")[2].partition(", ")[0].replace("tuple", "list")
+    if form:
+        table = "a table of settings: [name] above, or {key = value}"
+        kinds = {str: "a text", dict: "a table", list: "a list"}
+        found = got if isinstance(got, int | float) else kinds.get(type(got), "another value")
+        must = table if "dictionary" in form else form
+        return SettingsError(f"setting {name} must be {must}", found, "correct it")
     message = first["msg"].removeprefix("Value error, ")
     return SettingsError(
         f"setting {name} must be valid" if name else "settings must fit together", message, "correct it"

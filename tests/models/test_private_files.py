@@ -142,7 +142,11 @@ def test_a_closed_folder_closes_what_is_in_it(open_place: Path) -> None:
     assert readable_by_others(folder / "none") is None
 
 
-def test_a_folder_that_is_not_there_is_named_and_no_draft(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as raised, private_file(tmp_path / "none" / "x.html"):
+@pytest.mark.parametrize(("name", "kind"), [("none", FileNotFoundError), ("file", NotADirectoryError)])
+def test_a_folder_that_is_not_there_is_named_and_no_draft(
+    tmp_path: Path, name: str, kind: type[OSError]
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(kind) as raised, private_file(tmp_path / name / "x.html"):
         pass
-    assert raised.value.filename == str(tmp_path / "none")
+    assert raised.value.filename == str(tmp_path / name)

@@ -35,6 +35,8 @@ def parquet_file(folder, **columns):
 def test_csv_and_parquet_read_alike_whatever_the_order_of_columns(tmp_path):
     text = "lat,loc,user,time\n1.5,cafe,10,1000\n,gym,9,2000\n\n2.5,cafe,10,2000.0\n"
     from_csv = read_checkins(csv_file(tmp_path, text))
+    for mark in ";\t|":
+        assert rows(read_checkins(csv_file(tmp_path, text.replace(",", mark)))) == GOOD
     path = parquet_file(
         tmp_path, user=[10, 9, 10], time=[1000, 2000, 2000], loc=["cafe", "gym", "cafe"], lon=[0.0, 1.0, 2.0]
     )
@@ -89,6 +91,15 @@ def test_separators_around_a_cell_are_no_part_of_it(tmp_path):
     assert rows(read_checkins(csv_file(tmp_path, text))) == [("10", 1000, "cafe")]
 
 
+def test_names_in_another_encoding_do_not_become_one(tmp_path):
+    """Both would be read as ``Ren?``."""
+    path = csv_file(tmp_path, "")
+    path.write_bytes("user,time,loc\nRen\xe9,1,cafe\nRen\xe8,2,gym\nu,3,gym\n".encode("latin-1"))
+    with pytest.raises(CheckinError, match=r"row 2 .* got a name in another encoding than UTF-8"):
+        read_checkins(path)
+    assert rows(read_checkins(path, on_bad_row="reject")) == [("u", 3, "gym")]
+
+
 def test_bad_rows_of_a_parquet_file_are_numbered_from_one(tmp_path):
     path = parquet_file(
         tmp_path,
@@ -121,6 +132,8 @@ def test_files_that_are_no_checkins_are_refused(tmp_path):
         read_checkins(other)
     with pytest.raises(CheckinError, match=r"columns user, time, loc, got 2 columns without 'loc'"):
         read_checkins(csv_file(tmp_path, "user,time\nu,1\n"))
+    with pytest.raises(CheckinError, match="3 columns without 'user'; rename 'User'"):
+        read_checkins(csv_file(tmp_path, "User,time,loc\nu,1,x\n"))
     with pytest.raises(CheckinError, match="got an empty file"):
         read_checkins(csv_file(tmp_path, ""))
     with pytest.raises(CheckinError, match="columns user, time, loc"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -235,6 +238,17 @@ def test_the_audits_table_fits_80_columns(
     assert re.search(r"Person\s+Guess\s+Best attack\s+Ceiling\s+Paper's\s+By", result.out)
     assert max(map(len, (line.rstrip() for line in lines if "in 100" in line))) <= 80
     assert "if habits are as the prior says, no method does better" in result.out
+
+
+@pytest.mark.parametrize("arguments", [["config", "show"], ["config", "show", "--json"], ["explain", "risk"]])
+def test_a_reader_that_has_seen_enough_is_no_problem(arguments: list[str]) -> None:
+    """``| head`` in a script that stops at the first failure."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", "from stream_app.cli import main; main()", *arguments]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize(
