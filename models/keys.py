@@ -8,7 +8,7 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, Self
@@ -185,6 +185,18 @@ class _SecretKey:
         self._secret = bytearray(secret)
 
     @classmethod
+    def generate(cls) -> Self:
+        """A new random key."""
+        return cls(secrets.token_bytes(MIN_SECRET_BYTES))
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Generate a key and write it to a new file with mode 0600; never overwrites one."""
+        key = cls.generate()
+        create_secret_file(path, key._text(), cls._what, cls._error)
+        return key
+
+    @classmethod
     def load(cls, path: Path) -> Self:
         """The key in a file; its error class when it cannot be read as one."""
         return cls.parse(read_secret_file(path, cls._what, cls._error))
@@ -194,8 +206,30 @@ class _SecretKey:
         """The key of a hexadecimal text (environment, secret store); its error class when it is none."""
         return cls(parse_secret(text, cls._what, cls._error))
 
+    def _text(self) -> str:
+        return f"{self._secret.hex()}\n"
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret=***)"
+
+
+def _keyed_hash(secret: bytes | bytearray, begin: bytes = b"") -> Callable[[bytes], bytes]:
+    """HMAC-SHA256 of messages that all ``begin`` alike, by its definition (RFC 2104).
+
+    Its two hashes take in the key and the beginning once, and not for each message.
+    """
+    block = hashlib.sha256().block_size
+    padded = (secret if len(secret) <= block else hashlib.sha256(secret).digest()).ljust(block, b"\0")
+    inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + begin)
+    outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+
+    def of(message: bytes) -> bytes:
+        within, sealed = inner.copy(), outer.copy()
+        within.update(message)
+        sealed.update(within.digest())
+        return sealed.digest()
+
+    return of
 
 
 # The secret noise key: the same reading always gets the same noise, and nobody else can compute it.
@@ -229,18 +263,6 @@ class NoiseKey(_SecretKey):
         if epoch < 0:
             raise NoiseKeyError("the noise key's epoch must be 0 or more", epoch, "number epochs from 0")
         self.epoch = epoch
-
-    @classmethod
-    def generate(cls) -> NoiseKey:
-        """A new random key for epoch 0."""
-        return cls(secrets.token_bytes(MIN_SECRET_BYTES))
-
-    @classmethod
-    def create(cls, path: Path) -> NoiseKey:
-        """Generate a key and write it to a new file with mode 0600; never overwrites one."""
-        key = cls.generate()
-        create_secret_file(path, key._text(), cls._what, NoiseKeyError)
-        return key
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -294,12 +316,9 @@ class NoiseKey(_SecretKey):
 
     def uniform_words(self, messages: Sequence[bytes]) -> NDArray[np.uint64]:
         """128 uniform bits a message (n, 2), high word first: the first half of HMAC-SHA256(key, message)."""
-        keyed = hmac.new(self._live_secret(), digestmod=hashlib.sha256)
-        digests = bytearray()
+        keyed, digests = _keyed_hash(self._live_secret()), bytearray()
         for message in messages:
-            copy = keyed.copy()  # hashes the key's own blocks once for the whole batch
-            copy.update(message)
-            digests += copy.digest()[:_WORDS_BYTES]
+            digests += keyed(message)[:_WORDS_BYTES]
         return np.frombuffer(digests, dtype=">u8").astype(np.uint64).reshape(len(messages), 2)
 
     def _live_secret(self) -> bytearray:
@@ -368,33 +387,14 @@ class Pseudonymiser(_SecretKey):
     _what = "pseudonym key"
     _error = PseudonymKeyError
 
-    @classmethod
-    def create(cls, path: Path) -> Pseudonymiser:
-        """Write a new random key to a new file with mode 0600; never overwrites one."""
-        secret = secrets.token_bytes(MIN_SECRET_BYTES)
-        create_secret_file(path, f"{secret.hex()}\n", cls._what, PseudonymKeyError)
-        return cls(secret)
-
     def pseudonym(self, person: str) -> str:
         """Thirty-two hexadecimal digits, always the same for the same person and key."""
         return self.pseudonyms((person,))[0]
 
     def pseudonyms(self, people: Iterable[str]) -> tuple[str, ...]:
         """The pseudonym of each person, in order."""
-        # HMAC by its definition (RFC 2104), whose hashes take in the key once and not for each person.
-        block = hashlib.sha256().block_size
-        secret = self._secret if len(self._secret) <= block else hashlib.sha256(self._secret).digest()
-        padded = secret.ljust(block, b"\0")
-        inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + _PSEUDONYM)
-        outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
-
-        def named(person: str) -> str:
-            of_person, sealed = inner.copy(), outer.copy()
-            of_person.update(text_bytes(person))
-            sealed.update(of_person.digest())
-            return sealed.hexdigest()[: 2 * PSEUDONYM_BYTES]
-
-        return tuple(map(named, people))
+        keyed = _keyed_hash(self._secret, _PSEUDONYM)
+        return tuple(keyed(text_bytes(person))[:PSEUDONYM_BYTES].hex() for person in people)
 
     def fingerprint(self) -> str:
         """Thirty-two digits by which to recognise the key without knowing it."""

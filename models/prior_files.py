@@ -671,6 +671,17 @@ _EFFECTIVE_FROM = pa.field("effective_from", pa.int64())
 _TOLD = pa.field("told", pa.bool_())  # in the copies that a run keeps
 
 
+def _said_of_each(population: Population) -> dict[pa.Field[Any], pa.Array[Any]]:
+    """The columns that only some files have."""
+    since = population.effective_from
+    said: list[tuple[pa.Field[Any], Any, Any]] = [
+        (_WEIGHT, population.weights, None),
+        (_EFFECTIVE_FROM, since, None if since is None else since == NOT_SAID),
+        (_TOLD, population.told, None),
+    ]
+    return {field: pa.array(each, field.type, mask=mask) for field, each, mask in said if each is not None}
+
+
 def read_parquet(path: Path) -> Population:
     """Read a priors file batch by batch; :class:`PriorFileError` names file, column and person."""
     assumed: str | None = None
@@ -701,10 +712,7 @@ def write_parquet(population: Population, file: BinaryIO) -> None:
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
     if population.fitted is not None:
         label[_FITTED] = json.dumps(population.fitted.as_json(), ensure_ascii=False)
-    schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
-    schema = schema if population.effective_from is None else schema.append(_EFFECTIVE_FROM)
-    schema = schema if population.told is None else schema.append(_TOLD)
-    schema = schema.with_metadata({_LOCATIONS: names, **label})
+    schema = pa.schema([*_SCHEMA, *_said_of_each(population)]).with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for part in population.split(parts):
@@ -724,13 +732,8 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
         _lists(moves.start, moves.column),
         _lists(moves.start, moves.probability),
         _lists(arrays.initial_start, arrays.initial, null=np.diff(arrays.initial_start) == 0),
+        *_said_of_each(population).values(),
     ]
-    if population.weights is not None:
-        columns.append(pa.array(population.weights, pa.float64()))
-    if (since := population.effective_from) is not None:
-        columns.append(pa.array(since, pa.int64(), mask=since == NOT_SAID))
-    if population.told is not None:
-        columns.append(pa.array(population.told, pa.bool_()))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -800,35 +803,26 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
         packed = Population.from_moves(
             people, places, moves, slots=slots, initial=initial, location_names=names
         )
-        told = None
-        if _TOLD.name in columns:
-            told = np.array(columns[_TOLD.name].to_numpy(zero_copy_only=False), dtype=np.bool_)
-        since = _effective_from(columns)
-        return replace(packed, weights=_weights(columns), effective_from=since, told=told)
+        return replace(
+            packed,
+            weights=_said(columns, _WEIGHT, 1.0, np.float64),
+            effective_from=_said(columns, _EFFECTIVE_FROM, NOT_SAID, np.int64),
+            told=_said(columns, _TOLD, False, np.bool_),
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PriorFileError(
             f"columns of {path} must have the documented types", error, "cast them"
         ) from None
 
 
-def _weights(columns: dict[str, pa.Array[Any]]) -> NDArray[np.float64] | None:
-    """How many people each persona stands for; 1 for a null, None where all are null."""
-    if "weight" not in columns:
+def _said(columns: dict[str, pa.Array[Any]], field: pa.Field[Any], unsaid: object, kind: type[Any]) -> Any:
+    """A column that only some files have, ``unsaid`` for a null; None where nothing is said of anybody."""
+    if field.name not in columns:
         return None
-    weight = columns["weight"].cast(pa.float64())
-    if weight.null_count == len(weight):
+    found = columns[field.name].cast(field.type)
+    if found.null_count == len(found):
         return None
-    return np.array(weight.fill_null(1.0).to_numpy(zero_copy_only=False))
-
-
-def _effective_from(columns: dict[str, pa.Array[Any]]) -> NDArray[np.int64] | None:
-    """The step from which each person was there; None where no step is given."""
-    if "effective_from" not in columns:
-        return None
-    step = columns["effective_from"].cast(pa.int64())
-    if step.null_count == len(step):
-        return None
-    return np.array(step.fill_null(NOT_SAID).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.array(found.fill_null(unsaid).to_numpy(zero_copy_only=False), dtype=kind)
 
 
 def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:

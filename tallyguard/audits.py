@@ -38,6 +38,7 @@ from tallyguard.results import (
     new_axes,
     noted,
     plot_ceilings,
+    positions_of,
     seen_under,
 )
 
@@ -298,8 +299,7 @@ def audit(
     :class:`TallyguardError` says what must hold where it does not.
     """
     population = seen_under(schedule, people)
-    chosen = None if person is None else [population.position(person)]
-    effort = _seeded(effort, seed)
+    chosen, effort = positions_of(population, person), _seeded(effort, seed)
     attacks = AttackSettings(draws, seed or 0) if draws else None
     asked = questions_of(question)
     if evidence is not None and len(asked) > 1:
@@ -334,10 +334,9 @@ def audit(
 
 
 def _notes(
-    population: Population, schedule: Schedule, people: Sequence[int] | None, asked: Sequence[Question]
+    population: Population, schedule: Schedule, chosen: Sequence[int], asked: Sequence[Question]
 ) -> str | None:
     """What must be said of the priors, and of places that are probably none, where places are asked."""
-    chosen = range(len(population)) if people is None else people
     said = basis_note(len(population), population.assumed)
     covered = [each.sensor.locations for step in schedule.steps for each in step.releases]
     places = None if asked else places_note(population, covered, chosen)
@@ -376,8 +375,7 @@ def certify(
     if adversary is None:
         return audit(people, schedule, mistakes, person=person, draws=0, effort=effort, question=question)
     population = seen_under(schedule, people)
-    chosen = None if person is None else [population.position(person)]
-    asked = questions_of(question)
+    chosen, asked = positions_of(population, person), questions_of(question)
     found = [
         one
         for each in asked or (None,)

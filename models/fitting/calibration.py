@@ -410,6 +410,9 @@ class Constraint:
     names: tuple[str, ...]
 
 
+Columns = tuple[NDArray[np.int64] | NDArray[np.float64], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Flows:
     """``people`` who go from location ``origin`` to ``destination`` between a slot and the next, by slot.
@@ -424,25 +427,8 @@ class Flows:
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
         """A constraint for each slot there is a table of."""
-        _check_columns(
-            "flows", (self.slot, self.origin, self.destination, self.people), slots, len(locations)
-        )
-        found = []
-        for slot in np.unique(self.slot):
-            of_slot = self.slot == slot
-            i, j = self.origin[of_slot], self.destination[of_slot]
-            group = np.zeros((len(locations),) * 2, dtype=np.int64)
-            group[i, j] = np.arange(1, i.size + 1)
-            if np.unique(i * len(locations) + j).size < i.size:
-                raise PersonaError(
-                    "flows must list each move of a slot once", f"one twice in slot {slot}", "add them up"
-                )
-            names = [
-                "all other moves",
-                *(f"{locations[a]} to {locations[b]}" for a, b in zip(i, j, strict=True)),
-            ]
-            found.append(_constraint(int(slot), group, self.people[of_slot] / total, names))
-        return found
+        columns = self.slot, self.origin, self.destination, self.people
+        return _by_slot("flows", "move", columns, total, locations, slots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,22 +441,34 @@ class MeanCounts:
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
         """A constraint for each slot with counts: on the moves from each place, wherever they lead."""
-        _check_columns("mean counts", (self.slot, self.location, self.people), slots, len(locations))
-        found = []
-        for slot in np.unique(self.slot):
-            of_slot = self.slot == slot
-            where = self.location[of_slot]
-            group = np.zeros((len(locations),) * 2, dtype=np.int64)
-            group[where] = np.arange(1, where.size + 1)[:, None]
-            if np.unique(where).size < where.size:
-                raise PersonaError(
-                    "mean counts must list each location of a slot once",
-                    f"one twice in slot {slot}",
-                    "add them",
-                )
-            names = ["elsewhere", *(f"at {locations[place]}" for place in where)]
-            found.append(_constraint(int(slot), group, self.people[of_slot] / total, names))
-        return found
+        columns = self.slot, self.location, self.people
+        return _by_slot("mean counts", "location", columns, total, locations, slots)
+
+
+def _by_slot(
+    what: str, cell: str, columns: Columns, total: float, locations: Sequence[str], slots: int
+) -> list[Constraint]:
+    """Of slot, origins, maybe destinations, and people: a constraint for each slot, on each line's moves.
+
+    Without destinations these are the moves from a place, wherever they lead.
+    """
+    _check_columns(what, columns, slots, len(locations))
+    slot, *where, people = columns
+    found = []
+    for number in np.unique(slot):
+        of_slot = slot == number
+        own = [column[of_slot].astype(np.int64) for column in where]
+        group, lines = np.zeros((len(locations),) * 2, dtype=np.int64), np.arange(1, own[0].size + 1)
+        group[tuple(own)] = lines if len(own) == 2 else lines[:, None]
+        if np.unique(np.stack(own), axis=1).shape[1] < lines.size:
+            remedy = "add them up" if len(own) == 2 else "add them"
+            raise PersonaError(
+                f"{what} must list each {cell} of a slot once", f"one twice in slot {number}", remedy
+            )
+        named = [" to ".join(locations[place] for place in each) for each in zip(*own, strict=True)]
+        names = ["all other moves", *named] if len(own) == 2 else ["elsewhere", *(f"at {n}" for n in named)]
+        found.append(_constraint(int(number), group, people[of_slot] / total, names))
+    return found
 
 
 def expected_flows(population: Population, slots: int) -> NDArray[np.float64]:
@@ -535,9 +533,7 @@ def _constraint(
     return Constraint(slot, group, masses, tuple(names))
 
 
-def _check_columns(
-    what: str, columns: tuple[NDArray[np.int64] | NDArray[np.float64], ...], slots: int, locations: int
-) -> None:
+def _check_columns(what: str, columns: Columns, slots: int, locations: int) -> None:
     """Slots, locations and people, each in its range."""
     if len({column.size for column in columns}) != 1:
         raise PersonaError(f"columns of {what} must be equally long", "some that are not", "fill them")
@@ -753,7 +749,8 @@ class _Sweeping:
                 group, ratio = each.group, each.ratio
             advance(bundles, moves, group, ratio, self._forward, self._later, self._largest)
             self._forward, self._later = self._later, self._forward
-        self._go_back()
+        # The law at 0 is still that of the factors before this sweep: the same once they no longer change,
+        # and going back here too would only make sweeps longer.
         close_day(bundles, masses, self._forward, self.gap)
         stuck = bundles.person[(self.gap < 0.0) & (bundles.person >= 0)]
         if stuck.size:

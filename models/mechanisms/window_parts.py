@@ -23,6 +23,7 @@ from models.mechanisms.versions import revealed_by_shift
 from models.noise import (
     GaussianShare,
     InformationTable,
+    charged,
     discrete_gaussian_table,
     gaussian_share,
     large_sigma_information_table,
@@ -151,11 +152,9 @@ def _share_table(part: NoiseShare) -> InformationTable:
     quadratic = large_sigma_information_table(own.scale, 0.0)
     quadratic = quadratic._replace(information_nats=quadratic.information_nats + own.normaliser_excess())
     erased = scaled_entropy_table(shared_reveal(part.whole, part.shares))
-    least = least_information(quadratic, erased)
-    return least._replace(information_nats=least.information_nats + truncation_information_nats(missed))
+    return charged(least_information(quadratic, erased), missed)
 
 
 @lru_cache(256)
 def _coin_table(revealed: float, missed: float) -> InformationTable:
-    table = scaled_entropy_table(min(1.0, revealed))
-    return table._replace(information_nats=table.information_nats + truncation_information_nats(missed))
+    return charged(scaled_entropy_table(min(1.0, revealed)), missed)

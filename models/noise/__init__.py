@@ -23,6 +23,7 @@ from models.noise.noise_information import (
     InformationTable,
     binary_channel_information_table,
     binary_entropy,
+    charged,
     continuous_gaussian_information_table,
     fill_information,
     joint_information_table,

@@ -49,10 +49,8 @@ def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def noise_information_table(noise: NDArray[np.float64]) -> InformationTable:
     """Table for a symmetric integer noise with the probabilities ``noise`` (n,)."""
-    grid = _grid()
-    absent, counted = _divergences(noise, grid[1:])
-    information = grid[1:] * counted + (1.0 - grid[1:]) * absent
-    return _upper_table(grid, information, counted - absent)
+    channel = _of_noise(noise)
+    return likelihood_table(channel.probability, channel.ratio, 0.0, channel.unseen)
 
 
 def large_sigma_information_table(sigma: float, truncated_mass: float) -> InformationTable:
@@ -66,10 +64,7 @@ def large_sigma_information_table(sigma: float, truncated_mass: float) -> Inform
     own = grid[1:]
     information = own * (1.0 - own) / (2.0 * sigma**2)
     slope = (1.0 - 2.0 * own) / (2.0 * sigma**2)
-    table = _upper_table(grid, information, slope)
-    return table._replace(
-        information_nats=table.information_nats + truncation_information_nats(truncated_mass)
-    )
+    return charged(_upper_table(grid, information, slope), truncated_mass)
 
 
 def binary_channel_information_table(crossover: float, truncated_mass: float) -> InformationTable:
@@ -97,19 +92,24 @@ def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -
 
 
 def likelihood_table(
-    probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float
+    probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float, unseen: float = 0.0
 ) -> InformationTable:
     """Table for a channel by its output probabilities (n,) for an absent person, and their ratios.
 
-    The channel must be symmetric: ``p`` has the same effect on one as ``1 - p`` on the other.
+    ``unseen`` is the probability, when counted, of outputs that are impossible for an absent person. The
+    channel must be symmetric: ``p`` has the same effect on one as ``1 - p`` on the other.
     """
     grid = _grid()
     own = grid[1:]
-    absent, counted = _likelihood_divergences(probability, ratio, own)
+    absent, counted = _divergences(probability, ratio, unseen, own)
     table = _upper_table(grid, own * counted + (1.0 - own) * absent, counted - absent)
-    return table._replace(
-        information_nats=table.information_nats + truncation_information_nats(truncated_mass)
-    )
+    return charged(table, truncated_mass)
+
+
+def charged(table: InformationTable, truncated_mass: float) -> InformationTable:
+    """The table of a sampler that is so far from its ideal law: see :func:`truncation_information_nats`."""
+    more = truncation_information_nats(truncated_mass)
+    return table._replace(information_nats=table.information_nats + more)
 
 
 def scaled_entropy_table(share: float) -> InformationTable:
@@ -201,21 +201,6 @@ def fill_information(
 
 
 @jit
-def _divergence(noise: NDArray[np.float64], own: float, other: float) -> float:
-    """Divergence (nats) of the noise to ``own`` times itself plus ``other`` times itself shifted by one.
-
-    Sums ``x - ln(1 + x)`` of the relative change ``x``, which is never negative, so nothing cancels; the
-    changes themselves sum to minus the mass that the shift carries beyond the noise's last value.
-    """
-    total = other * noise[noise.size - 1]
-    for k in range(noise.size):
-        if noise[k] > 0.0:
-            ratio = noise[k - 1] / noise[k] if k > 0 else 0.0
-            total += noise[k] * _log_excess(own, other, ratio)
-    return float(total)
-
-
-@jit
 def _log_excess(own: float, other: float, ratio: float) -> float:
     """``x - ln(1 + x)`` for ``1 + x = own + other * ratio`` with ``own + other = 1``."""
     x = other * (ratio - 1.0)
@@ -228,24 +213,17 @@ def _log_excess(own: float, other: float, ratio: float) -> float:
 
 @jit
 def _divergences(
-    noise: NDArray[np.float64], probability: NDArray[np.float64]
+    outputs: NDArray[np.float64], ratio: NDArray[np.float64], unseen: float, probability: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Divergence of the output's law from the mixture, for an absent and for a counted person."""
+    """Divergence (nats) of the output's law from the mixture, for an absent and for a counted person.
+
+    Sums ``x - ln(1 + x)`` of the relative change ``x``, which is never negative, so nothing cancels; the
+    changes themselves sum to minus the ``unseen`` mass.
+    """
     absent, counted = np.empty_like(probability), np.empty_like(probability)
     for i in range(probability.size):
-        absent[i] = _divergence(noise, 1.0 - probability[i], probability[i])
-        counted[i] = _divergence(noise, probability[i], 1.0 - probability[i])
-    return absent, counted
-
-
-@jit
-def _likelihood_divergences(
-    outputs: NDArray[np.float64], ratio: NDArray[np.float64], probability: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """As :func:`_divergences`, for outputs given by their probabilities and likelihood ratios."""
-    absent, counted = np.zeros_like(probability), np.zeros_like(probability)
-    for i in range(probability.size):
         p = probability[i]
+        absent[i], counted[i] = p * unseen, (1.0 - p) * unseen
         for k in range(outputs.size):
             absent[i] += outputs[k] * _log_excess(1.0 - p, p, ratio[k])
             counted[i] += outputs[k] * _log_excess(p, 1.0 - p, ratio[k])

@@ -146,6 +146,9 @@ class FittedWindows:
 NOT_SAID = -1
 """In place of a step: nothing says when a person came, so the whole log counts for them."""
 
+_OF_EACH = {"weights": 1.0, "effective_from": NOT_SAID, "told": False}
+"""What is said of each person of a population, and what stands for a person of whom it is not said."""
+
 _MOST_NUMBERED = 1_000_000  # locations without a list of names: one wrong number must not fill the memory
 
 
@@ -409,17 +412,13 @@ class Population:
     def subset(self, chosen: Sequence[int] | NDArray[np.int64]) -> Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
-        people = tuple(self.people[i] for i in index)
-        arrays = _taken_people(self.arrays, index)
-        weights = None if self.weights is None else self.weights[index]
         drawn = self.drawn
         if drawn is not None:
             drawn = drawn.subset(self.chains_of(index)) if index.size else None
-        since = None if self.effective_from is None else self.effective_from[index]
-        told = None if self.told is None else self.told[index]
-        return Population(
-            people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn, since, told
-        )
+        said: dict[str, Any] = {name: getattr(self, name) for name in _OF_EACH}
+        said = {name: None if each is None else each[index] for name, each in said.items()}
+        people, arrays = tuple(self.people[i] for i in index), _taken_people(self.arrays, index)
+        return replace(self, people=people, arrays=arrays, drawn=drawn, **said)
 
     @checked(PriorError)
     def renamed(self, people: Sequence[str]) -> Population:
@@ -452,17 +451,11 @@ class Population:
         assumed = next((part.assumed for part in parts if part.assumed is not None), None)
         fitted = {part.fitted for part in parts}
         same = fitted.pop() if len(fitted) == 1 else None
-        weights = None
-        if any(part.weights is not None for part in parts):
-            weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
-        since = None
-        if any(part.effective_from is not None for part in parts):
-            each = [part.effective_from for part in parts]
-            unsaid = [np.full(len(part), NOT_SAID) for part in parts]
-            since = np.concatenate([none if s is None else s for s, none in zip(each, unsaid, strict=True)])
-        told = None
-        if any(part.told is not None for part in parts):
-            told = np.concatenate([np.zeros(len(p), np.bool_) if p.told is None else p.told for p in parts])
+        said: dict[str, Any] = {}
+        for name, unsaid in _OF_EACH.items():
+            if any(getattr(part, name) is not None for part in parts):
+                each = [(getattr(part, name), len(part)) for part in parts]
+                said[name] = np.concatenate([np.full(n, unsaid) if own is None else own for own, n in each])
         drawn = [part.drawn for part in parts if part.drawn is not None and len(part)]
         if len({part.draws for part in parts if len(part)}) > 1:
             raise PriorError(
@@ -474,10 +467,8 @@ class Population:
             _joined_people([part.arrays for part in parts]),
             assumed,
             same,
-            weights,
-            cls.concatenate(drawn) if drawn else None,
-            since,
-            told,
+            drawn=cls.concatenate(drawn) if drawn else None,
+            **said,
         )
 
     def moves(self) -> Moves:
@@ -622,30 +613,14 @@ def _finer_moves(population: Population, moves: Moves, parts: int) -> Moves:
     arrays = population.arrays
     sizes, people = np.diff(arrays.places_start), np.arange(len(population))
     stays = sizes * arrays.slots * (parts - 1)
-    person = np.concatenate((np.repeat(people, np.diff(moves.start)), np.repeat(people, stays)))
-    place, slot = _stays(sizes, arrays.slots, parts)
-    order = np.argsort(person, kind="stable")
-    start = np.zeros(people.size + 1, dtype=np.int64)
-    np.cumsum(np.diff(moves.start) + stays, out=start[1:])
+    staying = np.repeat(people, stays)
+    step, place = np.divmod(np.arange(staying.size) - offsets_of(stays)[staying], sizes[staying])
+    slot = step + step // (parts - 1)  # the last part of a long step is left
+    order = np.argsort(np.concatenate((np.repeat(people, np.diff(moves.start)), staying)), kind="stable")
     return Moves(
-        start,
+        offsets_of(np.diff(moves.start) + stays),
         np.concatenate((moves.slot * parts + parts - 1, slot)).astype(np.int32)[order],
         np.concatenate((moves.row, place)).astype(np.int32)[order],
         np.concatenate((moves.column, place)).astype(np.int32)[order],
         np.concatenate((moves.probability, np.ones(place.size)))[order],
     )
-
-
-def _stays(
-    sizes: NDArray[np.int64], slots: NDArray[np.int32], parts: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Place and slot of every stay, one person after the other."""
-    within = np.arange(parts - 1)
-    each = [
-        np.meshgrid(np.arange(count) * parts, within, np.arange(size), indexing="ij")
-        for size, count in zip(sizes.tolist(), slots.tolist(), strict=True)
-    ]
-    nothing = np.zeros(0, dtype=np.int64)
-    place = np.concatenate([nothing, *(places.reshape(-1) for _, _, places in each)])
-    slot = np.concatenate([nothing, *((first + part).reshape(-1) for first, part, _ in each)])
-    return place, slot

@@ -347,20 +347,14 @@ def transition_matrices(chain: ChainView) -> tuple[csr_array, ...]:
 
 def _moves(transitions: Sequence[csr_array]) -> Moves:
     """The moves of several matrices, explicit zeros left out."""
-    parts = [matrix.tocoo() for matrix in transitions]
-    kept = [part.data != 0.0 for part in parts]
-    slots = [np.full(int(keep.sum()), slot, dtype=np.int32) for slot, keep in enumerate(kept)]
-    rows = [part.row[keep].astype(np.int32) for part, keep in zip(parts, kept, strict=True)]
-    columns = [part.col[keep].astype(np.int32) for part, keep in zip(parts, kept, strict=True)]
-    values = [part.data[keep].astype(np.float64) for part, keep in zip(parts, kept, strict=True)]
-    none = np.empty(0, dtype=np.int32)
-    values.append(np.empty(0))
-    return _of_one(
-        np.concatenate([none, *slots]),
-        np.concatenate([none, *rows]),
-        np.concatenate([none, *columns]),
-        np.concatenate(values),
-    )
+    none, parts = np.empty(0, dtype=np.int32), [matrix.tocoo() for matrix in transitions]
+    slot = np.concatenate([none, *(np.full(part.data.size, number) for number, part in enumerate(parts))])
+    row = np.concatenate([none, *(part.row for part in parts)])
+    column = np.concatenate([none, *(part.col for part in parts)])
+    value = np.concatenate([np.empty(0), *(part.data for part in parts)])
+    kept = value != 0.0
+    slot, row, column = (each[kept].astype(np.int32) for each in (slot, row, column))
+    return _of_one(slot, row, column, value[kept].astype(np.float64))
 
 
 def _of_one(

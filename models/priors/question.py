@@ -193,27 +193,24 @@ def _in_cycles_of(arrays: PopulationArrays, slots: int, name: str) -> Population
     times = np.maximum(1, slots // arrays.slots)
     if (times == 1).all():
         return arrays
-    parts: dict[str, list[NDArray[np.generic]]] = {
-        "distribution": [],
-        "column_start": [],
-        "row": [],
-        "value": [],
-    }
-    for person, again in enumerate(times.tolist()):
-        entries = slice(arrays.entry_start[person], arrays.entry_start[person + 1])
-        columns = slice(arrays.column_start_start[person], arrays.column_start_start[person + 1])
-        own = slice(arrays.distribution_start[person], arrays.distribution_start[person + 1])
-        count = entries.stop - entries.start
-        parts["distribution"].append(np.tile(arrays.distribution[own], again))
-        shifts = np.repeat(np.arange(again, dtype=np.int32) * np.int32(count), columns.stop - columns.start)
-        parts["column_start"].append(np.tile(arrays.column_start[columns], again) + shifts)
-        parts["row"].append(np.tile(arrays.row[entries], again))
-        parts["value"].append(np.tile(arrays.value[entries], again))
-    joined = {key: np.concatenate(value) for key, value in parts.items()}
+
+    def again(start: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Where everybody's numbers begin, which they are, and how many entries of the person are before."""
+        length = np.diff(start)
+        begins, person = offsets_of(length * times), np.repeat(np.arange(times.size), length * times)
+        turn, within = np.divmod(np.arange(begins[-1]) - begins[person], length[person])
+        return begins, start[person] + within, turn * np.diff(arrays.entry_start)[person]
+
+    distribution_start, laws, _ = again(arrays.distribution_start)
+    column_start_start, columns, before = again(arrays.column_start_start)
+    entry_start, entries, _ = again(arrays.entry_start)
     return arrays._replace(
         slots=(arrays.slots * times).astype(np.int32),
-        distribution_start=offsets_of(np.diff(arrays.distribution_start) * times),
-        column_start_start=offsets_of(np.diff(arrays.column_start_start) * times),
-        entry_start=offsets_of(np.diff(arrays.entry_start) * times),
-        **joined,
+        distribution_start=distribution_start,
+        distribution=arrays.distribution[laws],
+        column_start_start=column_start_start,
+        column_start=(arrays.column_start[columns] + before).astype(np.int32),
+        entry_start=entry_start,
+        row=arrays.row[entries],
+        value=arrays.value[entries],
     )

@@ -166,3 +166,18 @@ def test_what_has_not_every_verb_is_told_which() -> None:
 
     with pytest.raises(tg.TallyguardError, match="noise_law"):
         tg.check_mechanism(Half())  # type: ignore[arg-type]
+
+
+def test_noise_that_leaves_numbers_out_promises_what_it_reveals() -> None:
+    """Noise of -1 or 1 shows by the parity of the published count whether a person is counted."""
+
+    @dataclass(frozen=True)
+    class Coin(tg.BoundedNoise):
+        name = "coin"
+
+        def law(self) -> list[float]:
+            return [1.0, 0.0, 1.0]
+
+    tg.check_mechanism(Coin())
+    shares = np.array([1e-6, 0.1, 0.5])
+    assert Coin().information(shares) == pytest.approx(binary_entropy(shares), rel=1e-4)

@@ -14,7 +14,7 @@ from scipy import stats
 from models.exceptions import MechanismError
 from models.mechanisms import Gaussian
 from models.noise import TOTAL, binary_entropy, discrete_gaussian_table, truncation_information_nats
-from models.noise.noise_information import _divergence, table_information
+from models.noise.noise_information import _divergences, _of_noise, table_information
 from tests.models.noise.continuous_gaussian import continuous_gaussian_information
 
 TABLE_SLACK = 1e-4  # relative; documented at Gaussian.information
@@ -30,8 +30,9 @@ def exact_information(noise: NDArray[np.float64], probability: float) -> float:
     p = min(probability, 1.0 - probability)
     if p <= 0.0:
         return 0.0
-    # At p the person who is counted looks like the one who is not at 1 - p, mirrored.
-    return float(p * _divergence(noise, p, 1.0 - p) + (1.0 - p) * _divergence(noise, 1.0 - p, p))
+    channel = _of_noise(noise)
+    absent, counted = _divergences(channel.probability, channel.ratio, channel.unseen, np.array([p]))
+    return float(p * counted[0] + (1.0 - p) * absent[0])
 
 
 def enumerated_information(sigma: float, probability: float) -> Decimal:
