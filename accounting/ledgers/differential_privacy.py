@@ -24,7 +24,6 @@ from accounting.ledgers.person_cost import (
     Neighbours,
     WindowCosts,
     costs_at_places,
-    costs_of_person,
     step_cost,
 )
 from accounting.ledgers.release_log import ReleaseLog, known
@@ -237,14 +236,8 @@ class _Charged(NamedTuple):
         finite: list[SensorRelease] = []
         for each in releases:
             (infinite if math.isinf(each.charged.zcdp_rho()) else finite).append(each)
-        costs = _costs(finite)
-        windows = sum(WindowCosts(finite, costs).largest(), Fraction())
-        rho = max(costs_of_person(finite, costs), default=Fraction()) + windows
+        rho = step_cost(finite, zcdp_cost, Neighbours.ADD_REMOVE).amount
         return cls(releases, infinite, finite, rho, step_distance(finite))
-
-
-def _costs(finite: Sequence[SensorRelease]) -> list[Fraction]:
-    return [_exactly(each.charged.zcdp_rho()) for each in finite]
 
 
 @dataclass
@@ -288,7 +281,7 @@ class ZcdpSpend:
             if self.day is None or self.day.day != today:
                 self.day = DayCost(today)
             before = self.day.cost().amount
-            self.day.add(step, finite, list(map(Cost, _costs(finite))), days)
+            self.day.add(step, finite, [zcdp_cost(each.charged) for each in finite], days)
             self.rho += self.day.cost().amount - before
         else:
             self.rho += charged.rho
@@ -338,11 +331,6 @@ def _minimise(function: Callable[[float], float], low: float, high: float) -> fl
         else:
             low = left
     return 0.5 * (low + high)
-
-
-@lru_cache(maxsize=1024)
-def _exactly(cost: float) -> Fraction:
-    return Fraction(cost)
 
 
 # What a log has cost in differential privacy so far: a few figures for each group of sensors.
