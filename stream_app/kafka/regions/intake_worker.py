@@ -430,14 +430,14 @@ class IntakeWorker(Job):
             accept_changes=self._accept_changes,
         )
         await self._check_continues(place, progress, log)
-        progress, lost = await inputs.resume(progress, accept_changes=self._accept_changes)
+        position, lost = await inputs.resume(progress, accept_changes=self._accept_changes)
         basis[INPUTS] = inputs.identities
-        await claim_key(deployment, self._noise_key, place.partition, progress.next_publish)
+        await claim_key(deployment, self._noise_key, place.partition, position.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
         intake = deployment.intake(StepWindow.of(settings, saved=restored.window()), registry)
         publisher = KeyedPublisher.of(settings, self._noise_key, (place.region,))
-        core = IntakeCore(place, deployment, intake, publisher, progress, basis)
-        core.recall(await logged_schedules(deployment, core.first_revisable, progress.next_publish))
+        core = IntakeCore(place, deployment, intake, publisher, position, basis)
+        core.recall(await logged_schedules(deployment, core.first_revisable, position.next_publish))
         return core, lost
 
     async def _check_continues(
