@@ -246,21 +246,32 @@ def print_table(
     """A table by its headings, narrow enough for a terminal of 80 columns.
 
     ``words`` may be broken; ``numbers`` stand at the right and are never broken, nor is what comes ``last``;
-    after them numbers whose long headings may be ``broken``.
+    after them numbers whose long headings may be ``broken``. On a narrower terminal lines are longer than it:
+    a number of which an end is cut off is another number.
     """
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title_justify="left", **style)
     for heading in words:
         table.add_column(heading, overflow="fold", min_width=len(heading))
-    for heading in (*numbers, *last):
-        table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
+    cells = list(rows)
+    for place, heading in enumerate((*numbers, *last), start=len(words)):
+        widest = max(cell_len(str(each)) for each in (heading, *(row[place] for row in cells)))
+        side: Literal["right", "left"] = "right" if heading in numbers else "left"
+        table.add_column(heading, justify=side, no_wrap=True, min_width=widest)
     for heading in broken:
         table.add_column(heading, justify="right", min_width=len("100 in 100"))
-    for row in rows:
+    for row in cells:
         table.add_row(*row)
-    (console or stdout()).print(table)
+    shown = console or stdout()
+    # rich breaks columns until they are equally wide, and then cuts all of them
+    even = max((each.min_width or 0 for each in table.columns if not each.no_wrap), default=0)
+    least = sum((each.min_width or 0) if each.no_wrap else even for each in table.columns)
+    between = len(table.columns) - 1
+    shown.width = max(shown.width, least + 2 + between * (1 + table.padding[1] + table.padding[3]))
+    shown.print(table)
 
 
 def print_sensors(counts: CountTable, console: Console | None = None) -> None:

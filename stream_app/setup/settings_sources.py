@@ -254,7 +254,7 @@ def settings_error(error: ValidationError) -> SettingsError:
     form = first["msg"].partition("Input should be ")[2].partition(", ")[0].replace("tuple", "list")
     if form:
         table = "a table of settings: [name] above, or {key = value}"
-        kinds: dict[type, str] = {str: "a text", dict: "a table", list: "a list"}
+        kinds: dict[Any, str] = {str: "a text", dict: "a table", list: "a list"}
         found = got if isinstance(got, int | float) else kinds.get(type(got), "another value")
         must = table if "dictionary" in form else form
         return SettingsError(f"setting {name} must be {must}", found, "correct it")

@@ -14,6 +14,7 @@ import pytest
 from markupsafe import escape
 
 import tallyguard as tg
+from stream_app.cli.shared import print_table
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.hex_keys import hex_key
 from tests.stream_app.command_line import Tallyguard
@@ -224,6 +225,26 @@ def test_audit_says_chances_as_people_do(tallyguard: Tallyguard, files: Path) ->
     assert result.code == 0
     assert "in at least 3 of 3 steps" in result.out
     assert re.search(r"bob\s+100 in 100", result.out)
+
+
+@pytest.mark.parametrize("columns", ["1", "25", "35", "38", "40", "60"])
+def test_no_end_of_a_number_is_cut_off(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a narrow terminal an epsilon of 23.1 was shown as 2."""
+    monkeypatch.setenv("COLUMNS", columns)
+    cells = (
+        "whole log",
+        "all that a person did in all 48 steps",
+        "23.1",
+        "9 in 100",
+        "100 in 100",
+        "40 in 100",
+    )
+    heads = ("Unit of privacy", "Covers"), ("Epsilon", "Guess"), ("By",), ("Now, if they are known",)
+    print_table([cells], *heads)
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in ("Epsilon", "Guess", *cells[2:]))
 
 
 def test_the_audits_table_fits_80_columns(
