@@ -41,6 +41,7 @@ from accounting.bounds.noised.sandwich_kernel import (
     sandwich_success,
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
+from accounting.bounds.patterns.frontier_bound import least_raw_success
 from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
@@ -49,7 +50,6 @@ from accounting.bounds.patterns.raw_success_kernel import (
     Outside,
     history_laws,
 )
-from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.continuous.accounts_kernel import (
     HISTORY,
@@ -64,6 +64,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     WHOLE,
     OwnSignals,
     SeenSteps,
+    chances,
     find_sensors,
     is_noised,
     own_channels,
@@ -82,13 +83,6 @@ _FIRST_PRODUCTS, _FIRST_LAWS = 3e5, 2  # of a first look
 _FORGOTTEN, _FIRST_FORGOTTEN = 0.002, 0.02  # total variation that a place may still tell of one after it
 _WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
-
-
-class RefinedBounds(NamedTuple):
-    """The two refined bounds on one person's horizon as if every count were exact."""
-
-    success: float  # the least bound on raw counts: the frontier bound, or the exact optimum for s = 0
-    divergence: float  # the root of the binary divergence at the exact information
 
 
 class RawHorizon(NamedTuple):
@@ -282,11 +276,7 @@ def noised_success(
 def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
     """How many of these counts may go either way for the person."""
     found = 0
-    for g in range(inside.time.size):
-        counted = 0.0
-        for x in range(inside.cover.shape[1]):
-            if inside.cover[g, x]:
-                counted += raw.marginal[inside.time[g], x]
+    for counted in chances(inside.time, inside.cover, raw.marginal):
         found += counted * (1.0 - counted) > _EITHER_WAY
     return found
 
@@ -328,18 +318,11 @@ def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Pa
 
 
 @jit
-def _divergence(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> float:
+def exact_divergence(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> float:
     """The divergence bound as if every count were exact; ``carried`` is ``J_w`` in nats."""
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + raw.person.first_slot]
     information = renewal_information(raw.person, raw.hits, raw.marginal).sum() + carried
     return divergence_root(information * (1.0 + 1e-12), guess)  # the sum must not be too small
-
-
-@jit
-def exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
-    """Both bounds as if every count were exact; ``carried`` is ``J_w`` in nats."""
-    success = least_exact_bound(raw, accounts.horizon)
-    return RefinedBounds(success, _divergence(accounts, person, raw, carried))
 
 
 @jit
@@ -397,7 +380,7 @@ def refine(
         if not is_clear:
             if np.isnan(found[0]):
                 found[0] = least_exact_bound(raw, horizon)
-            divergence = _divergence(accounts, person, raw, carried)
+            divergence = exact_divergence(accounts, person, raw, carried)
             lowest = known = min(found[0], divergence)
             by = BY_RAW_SUCCESS if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
+from accounting.hmm.eight import LANES
 from accounting.hmm.forward_viterbi import (
     POSSIBLE,
     SAFE_PRODUCT,
@@ -28,7 +29,6 @@ from accounting.hmm.propagation import first_place_law
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.small_chains import EightPeople, decode_eight, filter_eight, is_small, new_eight
 from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People, decode_trace
-from accounting.hmm.vectors import LANES
 from models.arguments import checked
 from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
 from models.priors import MovementPrior, Population

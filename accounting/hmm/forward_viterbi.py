@@ -13,49 +13,19 @@ caller gets a status and goes on in logarithms (:mod:`accounting.hmm.log_space`)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
 from numpy.typing import NDArray
 
-from accounting.hmm.vectors import LANES, ZEROS, add, data_of, join, larger, load
-from models.numerics.jit import bare_jit, inline, intrinsic, jit
+from accounting.hmm.eight import LANES, larger_of, largest, load, spread_out, total_of
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, slot_of
 
 # Sum and maximum of products in eight lanes of a fixed order.
 #
 # Entry ``x`` belongs to lane ``x mod 8``, lanes are joined in halves. So a full matrix is read at the speed
 # of memory and a replay on any machine gives the same bits.
-
-# mypy: allow-untyped-calls
-
-
-def _lane_products(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    column, belief, score = data_of(context, builder, signature.args[:3], args[:3])
-    width = ir.Constant(args[3].type, LANES)
-    sums = cgutils.alloca_once_value(builder, ZEROS)
-    tops = cgutils.alloca_once_value(builder, ZEROS)
-    with cgutils.for_range(builder, builder.sdiv(args[3], width)) as loop:
-        index = builder.mul(loop.index, width)
-        entries = load(builder, column, index)
-        term = builder.fmul(load(builder, belief, index), entries)
-        builder.store(builder.fadd(builder.load(sums), term), sums)
-        candidate = builder.fmul(load(builder, score, index), entries)
-        builder.store(larger(builder, candidate, builder.load(tops)), tops)
-    total = join(builder, builder.load(sums), add)
-    best = join(builder, builder.load(tops), larger)
-    return context.make_tuple(builder, signature.return_type, [total, best])
-
-
-def _fused_products(typing_context: Any, column: Any, belief: Any, score: Any, count: Any) -> Any:
-    """Sum of ``belief * column`` and maximum of ``score * column`` over the whole vectors of ``count``."""
-    pair = types.UniTuple(types.float64, 2)
-    return pair(column, belief, score, types.intp), _lane_products
-
-
-_products = intrinsic(_fused_products)
 
 
 @bare_jit
@@ -66,9 +36,14 @@ def sum_and_max_of_products(
 
     ``belief`` and ``score`` may be longer than ``column``.
     """
-    size = column.size
-    total, best = _products(column, belief, score, size)
-    for x in range(size - size % LANES, size):
+    size, sums, tops = column.size, spread_out(0.0), spread_out(0.0)
+    whole = size - size % LANES
+    for x in range(0, whole, LANES):
+        entries = load(column, x)
+        sums = sums + load(belief, x) * entries
+        tops = larger_of(load(score, x) * entries, tops)
+    total, best = total_of(sums), largest(tops)
+    for x in range(whole, size):
         total += belief[x] * column[x]
         best = max(best, score[x] * column[x])
     return total, best

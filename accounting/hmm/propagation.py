@@ -83,34 +83,6 @@ def predict(chain: ChainView, slot: int, before: NDArray[np.float64], after: NDA
 
 
 @bare_jit
-def predict_rows(
-    chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64], rows: int
-) -> None:
-    """:func:`predict` of the first ``rows`` rows, one column of the matrix after the other; the same bits."""
-    size, column, count = np.uint64(before.shape[1]), chain.column_start[slot], np.uint64(rows)
-    whole = size - size % _4
-    for y in range(size):
-        first, last = np.uint64(column[y]), np.uint64(column[y + _1])
-        for m in range(count):
-            a = b = c = d = 0.0
-            if last - first == size:
-                i = _0
-                while i < whole:
-                    a += before[m, i] * chain.value[first + i]
-                    b += before[m, i + _1] * chain.value[first + i + _1]
-                    c += before[m, i + _2] * chain.value[first + i + _2]
-                    d += before[m, i + _3] * chain.value[first + i + _3]
-                    i += _4
-                while i < size:
-                    a += before[m, i] * chain.value[first + i]
-                    i += _1
-            else:
-                for j in range(first, last):
-                    a += before[m, np.uint64(chain.row[j])] * chain.value[j]
-            after[m, y] = (a + b) + (c + d)
-
-
-@bare_jit
 def predict_largest(
     chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> None:

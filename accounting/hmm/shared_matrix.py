@@ -7,43 +7,23 @@ run over places in increasing order for every person.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
 from numpy.typing import NDArray
 
+from accounting.hmm.eight import LANES, larger_of, load, smaller_of, spread_out, store, where_positive
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
-from accounting.hmm.vectors import (
-    INFINITIES,
-    LANES,
-    ZEROS,
-    data_of,
-    larger,
-    load,
-    smaller,
-    spread,
-    store,
-    whole,
-)
-from models.numerics.jit import bare_jit, intrinsic, pjit
+from models.numerics.jit import bare_jit, inline, pjit
 
 # Both recursions under a shared matrix for eight people at once, a person to a lane.
 #
-# Four columns are done at a time: what is loaded of the people serves all four, and the eight sums and
-# maxima stay in registers. Nothing runs across lanes, so the bits of one person do not depend on the others.
+# Two columns are done at a time: what is loaded of the people serves both, and sums and maxima stay in
+# registers. Nothing runs across lanes, so the bits of one person do not depend on the others.
 
-# mypy: allow-untyped-calls
-
-
-COLUMNS = 4
-"""Columns of a shared matrix done at a time."""
-
-OWN_COLUMNS = 2
-"""Columns of people's own matrices done at a time: what is loaded of them serves nobody else."""
+COLUMNS = 2
+"""Columns of a matrix done at a time."""
 
 
 class PeopleScale(NamedTuple):
@@ -52,118 +32,6 @@ class PeopleScale(NamedTuple):
     total: NDArray[np.float64]  # (people,)
     best: NDArray[np.float64]  # (people,)
     lowest: NDArray[np.float64]  # (people,), 0 after an underflow
-
-
-def _registers(builder: Any, count: int, first: Any = ZEROS) -> list[Any]:
-    """Accumulators. Set here, too: they are allocated at the function's entry, and this may be in a loop."""
-    registers = [cgutils.alloca_once_value(builder, first) for _ in range(count)]
-    for register in registers:
-        builder.store(first, register)
-    return registers
-
-
-def _accumulate(builder: Any, register: Any, combine: Any, vector: Any) -> None:
-    builder.store(combine(builder, vector, builder.load(register)), register)
-
-
-def _pointers(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-    """Pointers to the first entries of the arrays that the first argument is a tuple of."""
-    arrays = cgutils.unpack_tuple(builder, args[0])
-    return data_of(context, builder, list(signature.args[0].types), arrays)
-
-
-def _move_code(columns_at_once: int, is_shared: bool) -> Any:
-    """Code for that many columns from ``first_column`` on and eight people from ``first_person`` on.
-
-    Without one matrix for all, each entry is followed by those of the other people.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        matrix, belief, score, new_belief, new_score = _pointers(context, builder, signature, args)
-        first_column, first_person, places, people = cgutils.unpack_tuple(builder, args[1])
-        columns = [builder.add(first_column, whole(k)) for k in range(columns_at_once)]
-        sums, tops = _registers(builder, columns_at_once), _registers(builder, columns_at_once)
-        with cgutils.for_range(builder, places) as loop:
-            person = builder.add(builder.mul(loop.index, people), first_person)
-            beliefs, scores = load(builder, belief, person), load(builder, score, person)
-            for column, total, top in zip(columns, sums, tops, strict=True):
-                entry = builder.add(builder.mul(column, places), loop.index)
-                if is_shared:
-                    entries = spread(builder, builder.load(builder.gep(matrix, [entry])))
-                else:
-                    entries = load(builder, matrix, builder.add(builder.mul(entry, people), first_person))
-                term = builder.fmul(beliefs, entries)
-                builder.store(builder.fadd(builder.load(total), term), total)
-                _accumulate(builder, top, larger, builder.fmul(scores, entries))
-        for column, total, top in zip(columns, sums, tops, strict=True):
-            place = builder.add(builder.mul(column, people), first_person)
-            store(builder, builder.load(total), new_belief, place)
-            store(builder, builder.load(top), new_score, place)
-        return context.get_dummy_value()
-
-    return generate
-
-
-def _move_intrinsic(columns_at_once: int, is_shared: bool = True) -> Any:
-    generate = _move_code(columns_at_once, is_shared)
-
-    def move(typing_context: Any, arrays: Any, where: Any) -> Any:
-        return types.void(arrays, where), generate
-
-    return intrinsic(move)
-
-
-_move_columns = _move_intrinsic(COLUMNS)
-_move_column = _move_intrinsic(1)
-_move_own_columns = _move_intrinsic(OWN_COLUMNS, is_shared=False)
-
-
-def _note_least(builder: Any, lowest: Any, is_possible: Any, vectors: Sequence[Any]) -> None:
-    """Take the smaller of two vectors into ``lowest`` where possible; what is no number is passed over."""
-    least = builder.select(is_possible, smaller(builder, *vectors), INFINITIES)
-    _accumulate(builder, lowest, smaller, least)
-
-
-def _condition_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    labels, weights, belief, score, total, best, lowest = _pointers(context, builder, signature, args)
-    first_person, places, people = cgutils.unpack_tuple(builder, args[1])
-    sums, tops = _registers(builder, 2)
-    (least,) = _registers(builder, 1, INFINITIES)
-    with cgutils.for_range(builder, places) as loop:
-        outcome = builder.sext(builder.load(builder.gep(labels, [loop.index])), ir.IntType(64))
-        weight = load(builder, weights, builder.add(builder.mul(outcome, people), first_person))
-        place = builder.add(builder.mul(loop.index, people), first_person)
-        before = load(builder, belief, place)
-        beliefs = builder.fmul(before, weight)
-        scores = builder.fmul(load(builder, score, place), weight)
-        store(builder, beliefs, belief, place)
-        store(builder, scores, score, place)
-        builder.store(builder.fadd(builder.load(sums), beliefs), sums)
-        _accumulate(builder, tops, larger, scores)
-        is_possible = builder.and_(
-            builder.fcmp_ordered(">", before, ZEROS), builder.fcmp_ordered(">", weight, ZEROS)
-        )
-        _note_least(builder, least, is_possible, (beliefs, scores))
-    divisor, top = builder.load(sums), builder.load(tops)
-    inverse = builder.fdiv(ir.Constant(ZEROS.type, [1.0] * LANES), divisor)
-    with cgutils.for_range(builder, places) as loop:
-        place = builder.add(builder.mul(loop.index, people), first_person)
-        beliefs = builder.fmul(load(builder, belief, place), inverse)
-        scores = builder.fdiv(load(builder, score, place), top)
-        store(builder, beliefs, belief, place)
-        store(builder, scores, score, place)
-        _note_least(builder, least, builder.fcmp_ordered(">", beliefs, ZEROS), (beliefs, scores))
-    _accumulate(builder, least, smaller, load(builder, lowest, first_person))
-    for vector, array in ((divisor, total), (top, best), (builder.load(least), lowest)):
-        store(builder, vector, array, first_person)
-    return context.get_dummy_value()
-
-
-def _condition(typing_context: Any, arrays: Any, where: Any) -> Any:
-    return types.void(arrays, where), _condition_code
-
-
-_condition_eight = intrinsic(_condition)
 
 
 @bare_jit
@@ -180,13 +48,28 @@ def move_people(
     increasing ``x`` for everybody.
     """
     places, people = belief.shape
-    whole_columns = places - places % COLUMNS
-    arrays = (columns, belief, score, new_belief, new_score)
     for i in range(0, people, LANES):  # the beliefs of eight people stay in the first-level cache
-        for y in range(0, whole_columns, COLUMNS):
-            _move_columns(arrays, (y, i, places, people))
-        for y in range(whole_columns, places):
-            _move_column(arrays, (y, i, places, people))
+        for y in range(0, places, COLUMNS):  # of an odd number the last column is done again
+            z = min(y + 1, places - 1)
+            a, b = spread_out(0.0), spread_out(0.0)
+            e, f = spread_out(0.0), spread_out(0.0)
+            for x in range(np.uint64(places)):
+                at = int(x) * people + i
+                beliefs, scores = load(belief, at), load(score, at)
+                entry = spread_out(columns[np.uint64(y), x])
+                a, e = a + beliefs * entry, larger_of(scores * entry, e)
+                entry = spread_out(columns[np.uint64(z), x])
+                b, f = b + beliefs * entry, larger_of(scores * entry, f)
+            _store_both(a, e, y * people + i, new_belief, new_score)
+            _store_both(b, f, z * people + i, new_belief, new_score)
+
+
+@inline
+def _store_both(
+    total: Any, top: Any, at: int, new_belief: NDArray[np.float64], new_score: NDArray[np.float64]
+) -> None:
+    store(total, new_belief, at)
+    store(top, new_score, at)
 
 
 @bare_jit
@@ -201,10 +84,18 @@ def move_own(
 
     The shape of ``belief`` counts, the others may be longer.
     """
-    places, people = belief.shape
-    arrays = (columns, belief, score, new_belief, new_score)
-    for y in range(0, places, OWN_COLUMNS):
-        _move_own_columns(arrays, (y, 0, places, people))
+    places = belief.shape[0]
+    for y in range(0, places, COLUMNS):
+        a, b = spread_out(0.0), spread_out(0.0)
+        e, f = spread_out(0.0), spread_out(0.0)
+        for x in range(places):
+            beliefs, scores = load(belief, x * LANES), load(score, x * LANES)
+            entries = load(columns, (y * places + x) * LANES)
+            a, e = a + beliefs * entries, larger_of(scores * entries, e)
+            entries = load(columns, ((y + 1) * places + x) * LANES)
+            b, f = b + beliefs * entries, larger_of(scores * entries, f)
+        _store_both(a, e, y * LANES, new_belief, new_score)
+        _store_both(b, f, (y + 1) * LANES, new_belief, new_score)
 
 
 @bare_jit
@@ -221,9 +112,26 @@ def condition_people(
     Where total or best is zero the observation is impossible, and what is left of that person is NaN.
     """
     places, people = belief.shape
-    arrays = (labels, weights, belief, score, scale.total, scale.best, scale.lowest)
+    infinite = spread_out(np.inf)
     for i in range(0, people, LANES):
-        _condition_eight(arrays, (i, places, people))
+        total, best, lowest = spread_out(0.0), spread_out(0.0), infinite
+        for y in range(places):
+            at = y * people + i
+            before, weight = load(belief, at), load(weights, labels[y] * people + i)
+            beliefs, scores = before * weight, load(score, at) * weight
+            _store_both(beliefs, scores, at, belief, score)
+            total, best = total + beliefs, larger_of(scores, best)
+            least = where_positive(smaller_of(beliefs, scores), before, infinite)
+            lowest = smaller_of(where_positive(least, weight, infinite), lowest)
+        inverse = spread_out(1.0) / total
+        for y in range(places):
+            at = y * people + i
+            beliefs, scores = load(belief, at) * inverse, load(score, at) / best
+            _store_both(beliefs, scores, at, belief, score)
+            lowest = smaller_of(where_positive(smaller_of(beliefs, scores), beliefs, infinite), lowest)
+        store(total, scale.total, i)
+        store(best, scale.best, i)
+        store(smaller_of(load(scale.lowest, i), lowest), scale.lowest, i)
 
 
 BLOCK = 64

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.eight import LANES
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, trace_back
 from accounting.hmm.propagation import first_place_law
-from accounting.hmm.shared_matrix import OWN_COLUMNS, PeopleScale, condition_people, move_own
+from accounting.hmm.shared_matrix import COLUMNS, PeopleScale, condition_people, move_own
 from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People
-from accounting.hmm.vectors import LANES
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import inlined_chain_view
 
@@ -67,7 +67,7 @@ def _places(people: People, count: int, work: EightPeople) -> int:
     most, start = 1, people.arrays.places_start
     for lane in range(count):
         most = max(most, start[work.who[lane] + 1] - start[work.who[lane]])
-    return most + (-most) % OWN_COLUMNS
+    return most + (-most) % COLUMNS
 
 
 @bare_jit

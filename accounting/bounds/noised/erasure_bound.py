@@ -24,9 +24,9 @@ from accounting.bounds.patterns import (
     trajectories,
     usable_order,
 )
+from accounting.bounds.patterns.frontier_bound import least_raw_success
 from accounting.bounds.patterns.moment import moment_kernel
 from accounting.bounds.patterns.raw_success_kernel import unobserved
-from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
 from accounting.exposure.step_information.renewal_kernel import renewal_information
@@ -44,14 +44,6 @@ class SensorSteps(NamedTuple):
     cover: NDArray[np.bool_]  # (n, K), the own places they count at
     reveal: NDArray[np.float64]  # (n,), how likely they show the raw count
     always: NDArray[np.bool_]  # (T, K), seen exactly
-
-
-class _RawEffort(NamedTuple):
-    """How closely the hit patterns of each kept set are looked at."""
-
-    order: int  # of the moment bound, 0 for none
-    least_pattern: float  # patterns less likely count as success
-    vectors: int  # of the frontier bound, 0 for none
 
 
 @jit
@@ -76,20 +68,24 @@ def _fill_kept_sets(
     sensors: SensorSteps,
     kept: NDArray[np.bool_],
     mistakes: int,
-    effort: _RawEffort,
+    vectors: int,
+    order: int,
+    least_pattern: float,
 ) -> None:
     """Fill ``values`` (S, 2) with the success bound and the exact information (nats) of each kept set.
 
     ``kept`` (S, n) says which of the ``n`` noised sensor-steps survive, ``marginal`` (T, K) is ``Pr[X_t =
-    x]``, ``powers`` are those of one full matrix (empty where they do not help) and ``guess`` is ``q``.
+    x]``, ``powers`` are those of one full matrix (empty where they do not help), ``guess`` is ``q``,
+    ``vectors`` are of the frontier bound and ``order`` is that of the moment bound, 0 for none; patterns less
+    likely than ``least_pattern`` count as success there.
     """
     for i in range(begin, end):
         hits = kept_hits(sensors, kept[i])
         shown = renewal_information(person, hits, marginal)
         information = shown.sum()
         outside = unobserved(person.start)
-        success = least_raw_success(person, hits, marginal, outside, mistakes, effort.vectors)
-        moment = moment_kernel(person, hits, mistakes, effort.order, effort.least_pattern, powers)
+        success = least_raw_success(person, hits, marginal, outside, mistakes, vectors)
+        moment = moment_kernel(person, hits, mistakes, order, least_pattern, powers)
         values[i, 0] = min(success, moment, divergence_root(information, guess))
         values[i, 1] = information
 
@@ -261,6 +257,8 @@ def _evaluate_all(
     full = usable_order(exposure, mistakes, effort)
     for_all = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept))
     affordable = int(_MOST_OPERATIONS / max(Size.of(exposure).operations(max(full, 1)), 1.0))
+    are_many = exposure.pattern_count > _MOST_WALKED
+    least_pattern = max(LEAST_PATTERN, 1.0 / effort.patterns) if are_many else LEAST_PATTERN
     likeliest_first = np.argsort(-sets.probability, kind="stable")
     values = np.empty((len(sets.kept), 2))
     groups = ((min(affordable, len(sets.kept)), full), (len(sets.kept), for_all))
@@ -268,6 +266,8 @@ def _evaluate_all(
     for end, order in groups:
         group = likeliest_first[done:end]
         vectors = _affordable_vectors(exposure, sensors, sets.kept[group], question) if group.size else 0
+        powers = exposure.powers if order > 1 else exposure.no_powers
+        known = exposure.person, exposure.marginal, powers, max(guess, 1e-300), sensors  # ln q must be finite
         part = max(group.size, 1) if stakes is None else _FIRST_PART
         while done < end:
             if stakes is not None:
@@ -276,29 +276,10 @@ def _evaluate_all(
                 if least >= _least_of_others(question, stakes.raw_success):
                     return None
             chosen = likeliest_first[done:end][:part]
-            values[chosen] = _evaluate(question, sensors, sets.kept[chosen], guess, order, vectors)
+            found = np.empty((chosen.size, 2))
+            _fill_kept_sets(found, *known, sets.kept[chosen], mistakes, vectors, order, least_pattern)
+            values[chosen] = found
             done, part = done + chosen.size, 2 * part
-    return values
-
-
-def _evaluate(
-    question: Question,
-    sensors: SensorSteps,
-    kept: NDArray[np.bool_],
-    guess: float,
-    order: int,
-    vectors: int,
-) -> NDArray[np.float64]:
-    """Success bound and information of each kept set, (S, 2)."""
-    exposure = question.exposure
-    are_many = exposure.pattern_count > _MOST_WALKED
-    least_pattern = max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN
-    effort = _RawEffort(order, least_pattern, vectors)
-    powers = exposure.powers if order > 1 else exposure.no_powers
-    values = np.empty((len(kept), 2))
-    least = max(guess, 1e-300)  # ln q must stay finite
-    person, marginal, mistakes = exposure.person, exposure.marginal, question.mistakes
-    _fill_kept_sets(values, person, marginal, powers, least, sensors, kept, mistakes, effort)
     return values
 
 

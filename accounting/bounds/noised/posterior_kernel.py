@@ -38,7 +38,7 @@ from accounting.hmm.frontier.search_kernel import (
     new_memory,
     search,
 )
-from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
+from accounting.hmm.propagation import dot, marginals, predict, retreat
 from models.numerics.jit import bare_jit, inline, jit, pjit
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
@@ -180,7 +180,8 @@ def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork)
         ahead[0, x] = horizon.start[x]
     for t in range(guess.size):
         if t > 0:
-            predict_rows(horizon.chain, slot_of(horizon, t - 1), now, ahead, rows)
+            for m in range(rows):
+                predict(horizon.chain, slot_of(horizon, t - 1), now[m], ahead[m])
         if by_label:
             label = horizon.chain.label[slot_of(horizon, t)]
             cost = label[places]

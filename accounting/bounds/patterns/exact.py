@@ -13,8 +13,8 @@ from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
-from models.numerics.jit import inline, jit
-from models.priors.chain import LocalChain, is_labelled
+from models.numerics.jit import jit
+from models.priors.chain import LocalChain
 
 # The true optimum of a short horizon: every trajectory and every guess near it.
 
@@ -157,11 +157,9 @@ def exact_bound(question: Question) -> float | None:
     return min(1.0, exp(log_success))
 
 
-@inline
-def exact_kernel(person: LocalChain, hits: NDArray[np.bool_], outside: Outside, mistakes: int) -> float:
-    """By renewals, where no guess may be wrong, and it is the place that is guessed."""
-    if mistakes > 0 or is_labelled(person.chain):
-        return 1.0
+@jit
+def renewal_success(person: LocalChain, hits: NDArray[np.bool_], outside: Outside) -> float:
+    """The optimum by renewals, where no guess may be wrong, and it is the place that is guessed."""
     laws, shown = outside.laws, outside.shown
     if shown.any():
         laws = np.concatenate((laws, np.diag(shown)))

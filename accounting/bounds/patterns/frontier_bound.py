@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.exact import renewal_success
 from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.moment import Size, affordable_vectors
 from accounting.bounds.patterns.raw_success_kernel import (
@@ -77,7 +78,7 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 
 @inline
-def frontier_kernel(
+def least_raw_success(
     person: LocalChain,
     hits: NDArray[np.bool_],
     marginal: NDArray[np.float64],
@@ -85,13 +86,18 @@ def frontier_kernel(
     mistakes: int,
     vectors: int,
 ) -> float:
-    """Completions are not lowered: that takes longer than the search.
+    """The optimum where it is known, else the frontier bound, of exact counts as everybody's are bounded.
 
-    At `s = 0` the optimum is known, unless labels are guessed.
+    ``hits`` (T, K) say where a sensor sees the person, ``marginal`` (T, K) is ``Pr[X_t = x]``, ``vectors``
+    are those of the frontier bound, 0 for none; completions are not lowered: that takes longer than the
+    search. For continuous accounts, decisions and the erasure bound.
     """
-    if vectors == 0 or (mistakes == 0 and not is_labelled(person.chain)):
-        return 1.0
-    return raw_frontier(person, hits, marginal, mistakes, outside, frontier_effort(vectors))
+    success = 1.0
+    if mistakes == 0 and not is_labelled(person.chain):
+        success = renewal_success(person, hits, outside)
+    elif vectors > 0:
+        success = raw_frontier(person, hits, marginal, mistakes, outside, frontier_effort(vectors))
+    return success
 
 
 FRONTIER = Bound(

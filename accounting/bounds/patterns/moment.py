@@ -192,26 +192,6 @@ def usable_order(exposure: Exposure, mistakes: int, effort: Effort, most: float 
     return Size.of(exposure).affordable_order(wanted, most)
 
 
-@dataclass(frozen=True, eq=False)
-class HitMoments:
-    """Segment polynomials (N, N, order + 1) between the nodes of one horizon."""
-
-    nodes: Nodes
-    polynomials: NDArray[np.float64]
-
-
-def hit_moments(question: Question, most: float) -> HitMoments | None:
-    """Segment polynomials of the raw schedule, of the usable order; None where order 1 is too expensive."""
-    exposure = question.exposure
-    order = usable_order(exposure, question.mistakes, question.effort, most)
-    if order == 0:
-        return None
-    nodes = find_nodes(exposure.hits)
-    powers = exposure.powers if order > 1 else exposure.no_powers
-    weight = no_hit_weight(exposure.hits)
-    return HitMoments(nodes, segment_polynomials(exposure.person, weight, nodes, order, powers))
-
-
 def moment_bound(question: Question) -> float | None:
     """Success of any adversary of the raw schedule, hence of the noised one; None where too expensive.
 
@@ -233,17 +213,19 @@ def moment_bound(question: Question) -> float | None:
 
 
 def _moment_bound(question: Question, most: float) -> float | None:
-    """With the order that so many operations allow.
+    """With the order that so many operations allow; None where order 1 is too expensive.
 
     With order 1 the minimum with the pattern's probability is taken per number of hits. With a higher one it
     is taken per pattern if ``effort.patterns`` suffices for all of them, otherwise the better of the two
     forms counts.
     """
-    moments = hit_moments(question, most)
-    if moments is None:
-        return None
     exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
-    nodes, polynomials = moments.nodes, moments.polynomials
+    order = usable_order(exposure, mistakes, effort, most)
+    if order == 0:
+        return None
+    nodes, weight = find_nodes(exposure.hits), no_hit_weight(exposure.hits)
+    powers = exposure.powers if order > 1 else exposure.no_powers
+    polynomials = segment_polynomials(exposure.person, weight, nodes, order, powers)
     by_hits = float(bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes))
     if polynomials.shape[2] == 2 or effort.patterns == 0:
         return by_hits

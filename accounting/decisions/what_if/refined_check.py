@@ -15,8 +15,9 @@ from accounting.continuous.payer import Payer
 from accounting.continuous.refine_kernel import (
     LEAST_OPERATIONS,
     count_hits,
-    exact_bounds,
+    exact_divergence,
     find_operations,
+    least_exact_bound,
     raw_horizon,
 )
 from accounting.decisions.what_if.limits_kernel import (
@@ -135,8 +136,8 @@ def refined_headroom(
             return -1
         window = labels[ahead : ahead + HISTORY + horizon]
         raw = raw_horizon(accounts, person, first + ahead, window)
-        refined = exact_bounds(accounts, person, raw, unclear.carried[j] / UNITS_PER_NAT)
-        if min(refined.success, refined.divergence) > limit:
+        divergence = exact_divergence(accounts, person, raw, unclear.carried[j] / UNITS_PER_NAT)
+        if min(least_exact_bound(raw, accounts.horizon), divergence) > limit:
             return -1
     return unclear.headroom
 

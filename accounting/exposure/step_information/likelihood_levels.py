@@ -166,7 +166,7 @@ def _ways(counted: NDArray[np.float64], size: NDArray[np.int64], most: int) -> N
 
 
 @jit
-def _chances(
+def chances(
     time: NDArray[np.int64], cover: NDArray[np.bool_], marginal: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """How likely each sensor-step counts the person, (G,)."""
@@ -195,7 +195,7 @@ def own_channels(
     not, as far as ``most`` goes: showing the state, as it does else, is more than was seen.
     """
     time, channel, cover = find_sensors(chain, hits, seen, first_row)
-    counted = _chances(time, cover, marginal)
+    counted = chances(time, cover, marginal)
     way = _ways(counted, seen.tables.size[channel], most)
     size, shown = np.empty(time.size, np.int64), np.empty(time.size)
     absent, present = np.empty((time.size, MOST_LEVELS)), np.empty((time.size, MOST_LEVELS))
@@ -238,7 +238,7 @@ def own_signals(
     size = np.empty(time.size, np.int64)
     width = max(2, tables.few_theta.shape[2]) if is_few else tables.theta.shape[1]
     weight, theta, left_out = np.zeros((time.size, width)), np.zeros((time.size, width)), 0.0
-    counted = _chances(time, cover, marginal)
+    counted = chances(time, cover, marginal)
     for g in range(time.size):
         c, nearest = channel[g], 0
         left_out += tables.left_out[c]

@@ -564,7 +564,7 @@ def complete(
             more = load(ahead, here + m * width + x)
             value = value + (more - less) * load(gains, there + (mistakes - m) * width + x)
             less = more
-        store(where_positive(value, less), child, expanded * width + x)
+        store(where_positive(value, less, spread_out(0.0)), child, expanded * width + x)
     return find_best_child(memory, expanded, -1)
 
 
