@@ -37,6 +37,7 @@ from stream_app.analysis.verdict import (
 )
 from stream_app.analysis.what_if import WhatIf
 from stream_app.exceptions import OutputError, SettingsError
+from stream_app.setup.exclusions import load_exclusions
 from stream_app.setup.given_priors import as_set, location_names
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import parsed_line, parsed_lines, whole_lines
@@ -187,18 +188,21 @@ def _planned(path: Path, priors: Path | None, config: Path | None) -> Source:
         population = as_set(settings, load_population(priors))
     registry = load_registry(settings.sensors, population.location_names)
     registry = registry.with_designs(rules.designs_of(settings.release))
+    exclusions = load_exclusions(settings, registry)
+    exclusions.require_known()
     if path.suffix == ".jsonl":
         kind, announced = "the last steps of the archive", _announced(path, registry)
     elif path.suffix == ".csv":
         kind, announced = "the activations", dict(load_activations(path, registry))
     else:
-        schedule = load_schedule(path, registry)
+        schedule = exclusions.without(load_schedule(path, registry))
         slot = schedule.first_slot or settings.first_slot
         settings = settings.model_copy(update={"first_slot": slot})
         known = {step.step: step for step in schedule.steps}
         every = (known.get(step, StepSchedule(step)) for step in range(max(known, default=-1) + 1))
         steps = tuple(in_single_steps(each, registry) for each in every)
         return Source(path.stem, "the schedule", settings, registry, population, steps=steps, config=config)
+    announced = dict(exclusions.announced(announced))
     policy = rules.policy_from(settings.release, registry, announced)
     last, first = max(announced, default=-1), min(announced, default=0)
     steps = tuple(

@@ -351,5 +351,14 @@ def test_a_plan_and_an_archive_without_a_run_are_served(deployment: Deployment, 
         verdict = Plans(source.what_if).verdict()
         assert verdict["state"] in {"yes", "no"}
         assert Plans(source.what_if).answer({})["counts"] == counts
+    (tmp_path / "excluded.csv").write_text(
+        "sensor,from,to,reason\nA,2026-03-02T01:00:00Z,2026-03-02T03:00:00Z,repair\n"
+    )
+    excluding = tmp_path / "excluding.toml"
+    excluding.write_text(f'{CONFIG}[quality]\nexclusions = "{tmp_path}/excluded.csv"\n')
+    left = {(step, sensor) for step, sensor in counted if sensor != "A" or step not in {1, 2}}
+    found = list(sources([tmp_path / "day.json", tmp_path / "messages.jsonl"], priors, excluding))
+    for source, counts in zip(found, (8, len(left)), strict=True):
+        assert Plans(source.what_if).answer({})["counts"] == counts
     with pytest.raises(OutputError, match="must be the output folder of a run"):
         list(sources([tmp_path], priors, config))
