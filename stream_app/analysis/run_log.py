@@ -34,7 +34,6 @@ from stream_app.setup.run_folder.run_settings import (
     load_run,
     questions_of_run,
 )
-from stream_app.setup.settings import Settings
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.view import About, Figure, View, errors, spent
@@ -169,14 +168,6 @@ class RunLog:
     def taken_over(self) -> tuple[tuple[int, str], ...]:
         """From which step, and why, the run went on though more was published with its key than it holds."""
         return tuple((each["from_step"], each["reason"]) for each in self.settings.get("taken_over", ()))
-
-    def with_rule(self, settings: Settings) -> Settings:
-        """The settings with the run's rule, and whether it decided, in place of theirs."""
-        mechanism = self.settings.get("release", {}).get("mechanism", settings.release.mechanism)
-        release = settings.release.model_copy(
-            update={"mechanism": mechanism, "budget": _budget_of(self.settings)}
-        )
-        return settings.model_copy(update={"release": release})
 
     @property
     def delta(self) -> float:

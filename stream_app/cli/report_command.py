@@ -141,18 +141,17 @@ def _beside(
     from stream_app.analysis.accounted_again import read_accounted
     from stream_app.analysis.alternatives import Alternative, answers, vary
     from stream_app.analysis.crowd import plan_in_crowd
-    from stream_app.analysis.report import read_run
 
     chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), specs)
     if not chosen and adversary is None:
         return (), None
     steps = read_accounted(folder / "decisions.jsonl", known.registry)
-    rule, first = read_run(folder).with_rule(settings), settings.first_slot
+    first = settings.first_slot
     with cli.progress() as bar:
         task = bar.add_task("accounting", total=(len(chosen) + (adversary is not None)) * len(steps))
         done = partial(bar.advance, task)
-        varied = answers(chosen, steps, rule, first, done)
+        varied = answers(chosen, steps, settings, first, done)
         if adversary is None:
             return varied, None
-        horizon = rule.horizon_settings(first)
+        horizon = settings.horizon_settings(first)
         return varied, plan_in_crowd(known.population, steps, horizon, adversary, done)
