@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import zip_longest
 from operator import add
 from typing import Any, Generic, Protocol, TypeVar
@@ -42,6 +42,7 @@ class Cost:
     is_infinite: bool = False
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of(cls, value: float) -> Cost:
         """The amount of a floating-point number, exactly."""
         return cls(is_infinite=True) if math.isinf(value) else cls(Fraction(value))
