@@ -42,8 +42,9 @@ from stream_app.setup.run_folder.people_record import (
     keep,
     people_from_now,
     refuse_told,
+    renewed_at,
 )
-from stream_app.setup.run_folder.record import DESCRIPTION, Author
+from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry
 from stream_app.setup.run_folder.run_settings import (
     UNLESS_SET,
     counted_again,
@@ -192,9 +193,19 @@ class SnapshotCache:
 # the attack looks back at.
 
 
+def reveal_renewed(accounts: Accounts, folder: Path, entries: Iterable[Entry], step: int) -> None:
+    """Count at this step on nobody in a crowd of whom the record says something else from it on.
+
+    Under another prior other steps were free (:meth:`.Accounts.reveal_next`).
+    """
+    if accounts.crowd is not None and any(each.step == step and each.about.get("people") for each in entries):
+        accounts.reveal_next(renewed_at(folder, entries, step))
+
+
 def restore_accounts(
     people: PeopleAccounts,
     policy: Policy,
+    folder: Path,
     journal: Journal,
     read: Callable[[StepDecision], Decided],
     groups: Sequence[str],
@@ -203,10 +214,8 @@ def restore_accounts(
 ) -> Spent:
     """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
 
-    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. At a step from which on
-    there are other people or priors nobody is counted on in a crowd: under another prior other steps were
-    free (:meth:`.Accounts.reveal_next`). :class:`OutputError` where what the commit has spent is not
-    that of the logged steps.
+    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. :class:`OutputError` where
+    what the commit has spent is not that of the logged steps.
     """
     commit, settings = journal.last_commit, people.accountant.settings
     recent = max(0, commit.next_step - settings.horizon)
@@ -224,19 +233,18 @@ def restore_accounts(
     spent = carried or Spent(PrivacyAccount(groups, days), commit.decided)
     spent.account.open(groups, days)
     first = 0 if carried is None else min(recent, people.first_to_restore)
-    changed = {entry.step for entry in journal.record if entry.about.get("people")}
+    reveal = partial(reveal_renewed, people.accounts, folder, journal.record)
     for decided in map(read, journal.accounted(first)):
         schedule = decided.schedule
         policy.note(schedule)
-        if schedule.step == people.next_step and schedule.step in changed:
-            people.accounts.reveal_next(frozenset(people.accountant.people))
+        if schedule.step == people.next_step:
+            reveal(schedule.step)
         people.restore([decided])
         if carried is None:
             spent.charge(schedule)
         if schedule.step >= recent:
             observer.restored(decided.accounted)
-    if people.next_step in changed:
-        people.accounts.reveal_next(frozenset(people.accountant.people))
+    reveal(people.next_step)
     observer.carried(spent.account)
     return spent
 
@@ -408,7 +416,9 @@ def run(
             return Decided.logged(decision, registries.at(decision.step), has_crowd=settings.has_crowd)
 
         days = bounded_days(settings, plan.registry)
-        spent = restore_accounts(accounted, plan.policy, journal, read, registries.groups, observer, days)
+        spent = restore_accounts(
+            *(accounted, plan.policy, options.output, journal, read, registries.groups, observer, days)
+        )
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
         engine = restore_engine(settings, plan, accounted, publisher, journal, read, devices)
         engine.intake.window.drop(network.removed)

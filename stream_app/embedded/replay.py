@@ -12,7 +12,7 @@ first copy of the priors and compared; then steps 0 to 23 for the second, of whi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.priors import Population
-from stream_app.embedded.assembly import MOST_EXPOSED
+from stream_app.embedded.assembly import MOST_EXPOSED, reveal_renewed
 from stream_app.exceptions import OutputError
 from stream_app.setup.given_priors import as_set
 from stream_app.setup.priors_verdict import priors_check_of
@@ -31,7 +31,7 @@ from stream_app.setup.run_folder.durable import parsed_lines, whole_lines
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
 from stream_app.setup.run_folder.people_record import KEPT, PRIORS, digest_in, load_kept
 from stream_app.setup.run_folder.progress import load_progress
-from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Period, periods, read_entries
+from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Entry, Period, periods, read_entries
 from stream_app.setup.run_folder.run_settings import (
     FORMS,
     UNLESS_SET,
@@ -116,12 +116,11 @@ def replay_run(
     result = Comparison(steps, passed_over=steps - sum(each.until - each.first for each in recorded))
     written = _Written(folder)
     written.pass_over(result.passed_over)
-    changed = {entry.step for entry in entries if entry.about.get("people")}
     for span in _spans(settings, recorded):
         result.people = int(span.facts.get("people", 0))
         if span.version not in (own_version(), *result.versions):
             result.versions.append(span.version)
-        for step, lines in _lines(folder, span, priors, changed):
+        for step, lines in _lines(folder, span, priors, entries):
             theirs = written.of(step)
             for line in lines:
                 take(line)
@@ -205,7 +204,7 @@ def _people_then(folder: Path, span: _Span, given: Population | None) -> tuple[P
 
 
 def _lines(
-    folder: Path, span: _Span, given: Population | None, changed: set[int]
+    folder: Path, span: _Span, given: Population | None, entries: Sequence[Entry]
 ) -> Iterator[tuple[int, list[bytes]]]:
     """What a run writes after each step of a span."""
     if not span.facts.get("people"):
@@ -230,8 +229,7 @@ def _lines(
         step = decision.step
         if step >= span.until:
             return
-        if step in changed:
-            people.accounts.reveal_next(frozenset(population.people))
+        reveal_renewed(people.accounts, folder, entries, step)
         people.apply(Decided.logged(decision, registries.at(step), has_crowd=settings.has_crowd))
         if step >= span.first:
             summary = people.named(people.summary()).line().rstrip()

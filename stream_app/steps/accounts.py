@@ -6,7 +6,7 @@ count. So accounts are brought up to date from a log of decisions alone, and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -152,13 +152,12 @@ class Accounts(NamedTuple):
         beside = tuple(each.of_people(people) for each in self.beside)
         return self._replace(informed=informed, crowd=crowd, beside=beside)
 
-    def reveal_next(self, names: Collection[str]) -> None:
-        """Count on nobody of these in a crowd at the next step: their habits have changed."""
+    def reveal_next(self, people: NDArray[np.int64]) -> None:
+        """Count on nobody of these, by position, in a crowd at the next step: their habits have changed."""
         if self.crowd is not None:
-            there = [i for i, name in enumerate(self.informed.people) if name in names]
-            self.crowd.others.reveal_next(np.array(there, dtype=np.int64))
+            self.crowd.others.reveal_next(people)
         for each in self.beside:
-            each.reveal_next(names)
+            each.reveal_next(people)
 
 
 class PeopleAccounts:

@@ -17,6 +17,8 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from models.exceptions import MechanismError, ScheduleError, SensorError, TallyguardError
 from models.keys import SnapshotKey
 from stream_app.exceptions import restoring
@@ -89,7 +91,7 @@ class PartitionLoader:
             await self._thread.do(partial(accounts.restore, steps, self._on_progress))
         if not records and await asyncio.to_thread(self._deployment.has_renewed_in_crowd):
             # who was there when they were renewed knows whom the last step counted on; this one does not
-            accounts.accounts.reveal_next(frozenset(accounts.pseudonyms))
+            accounts.accounts.reveal_next(np.arange(len(accounts.pseudonyms)))
         logger.info(
             "partition %d: %d people, next step %d; from a snapshot %d steps of %d people, %d have changed",
             *(partition, len(accounts.pseudonyms), accounts.next_step, first, known, changed),

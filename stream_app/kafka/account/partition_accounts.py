@@ -301,7 +301,8 @@ class PartitionAccounts(PeopleAccounts):
         came, newcomers.accounts = newcomers.accounts, None
         replaced = gone.intersection(self.pseudonyms)
         joined = known if came is None else known.with_people(came)
-        joined.reveal_next(replaced)
+        is_replaced = [name in replaced for name in joined.informed.people]
+        joined.reveal_next(np.flatnonzero(is_replaced))
         self.use(joined)
         on_progress()
 

@@ -37,7 +37,7 @@ from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.run_folder.durable import LineCount, load_document
 from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.run_folder.progress import load_progress
-from stream_app.setup.run_folder.record import RECORD, Entry, periods, read_entries
+from stream_app.setup.run_folder.record import RECORD, Entry, held, periods, read_entries
 from stream_app.setup.settings import Settings
 
 PRIORS, KEPT = "priors", "people_kept"
@@ -254,6 +254,30 @@ def load_kept(folder: Path, digest: str) -> Population:
     return population
 
 
+def renewed_at(folder: Path, entries: Iterable[Entry], step: int) -> NDArray[np.int64]:
+    """Positions of people there before a step of the record, of whom something else is known from it on.
+
+    Another prior, weight or first step; of everybody where the folder cannot tell, or chains are drawn anew.
+    """
+    said = [(first, facts) for first, facts in held(entries) if first <= step and PRIORS in facts]
+    now = load_kept(folder, digest_in(said[-1][1]))
+    everybody = np.arange(len(now))
+    earlier = [facts for first, facts in said if first < step]
+    if not earlier or earlier[-1].get("drawn") != said[-1][1].get("drawn"):
+        return everybody
+    try:
+        before = load_kept(folder, digest_in(earlier[-1]))
+    except OutputError:
+        return everybody
+    there = {person: position for position, person in enumerate(before.people)}
+    stays = np.array([there.get(person, -1) for person in now.people], dtype=np.int64)
+    known = np.flatnonzero(stays >= 0)
+    is_other = _renewed(before, now, stays)
+    for each in (_since, _weights):
+        is_other[known] |= each(now)[known] != each(before)[stays[known]]
+    return np.flatnonzero(is_other)
+
+
 def missing_copies(folder: Path, entries: Iterable[Entry]) -> tuple[str, ...]:
     """Sentences about kept copies that are not there, or not as written, once a run has had two."""
     digests = dict.fromkeys(digest_in(each.facts) for each in entries if KEPT in each.facts)
@@ -324,6 +348,11 @@ def _since(population: Population) -> NDArray[np.int64]:
     if population.effective_from is None:
         return np.zeros(len(population), dtype=np.int64)
     return np.maximum(population.effective_from, 0)
+
+
+def _weights(population: Population) -> NDArray[np.float64]:
+    """How many people live like each prior, (N,)."""
+    return np.ones(len(population)) if population.weights is None else population.weights
 
 
 def _with_first_steps(population: Population, since: NDArray[np.int64]) -> Population:

@@ -21,7 +21,9 @@ from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.checked_run import check_run
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
-from stream_app.setup.run_folder.durable import AppendFile
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.deployment.records import person_records
+from stream_app.setup.run_folder.durable import AppendFile, parsed_lines
 from stream_app.setup.run_folder.people_record import (
     NewPriors,
     as_accounted,
@@ -29,18 +31,24 @@ from stream_app.setup.run_folder.people_record import (
     first_step,
     kept_file,
 )
+from stream_app.steps import JsonlRisks
+from stream_app.steps.policy import Decided
+from stream_app.wire import StepDecision
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
     REGISTRY,
     TickingClock,
+    activation,
     json_lines,
     lines_of,
     messages_of_a_day,
     outputs_of,
     population,
+    reading,
     settings,
 )
+from tests.stream_app.kafka.deployments import deployment_in, parsed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("all_the_work")]
 
@@ -278,29 +286,80 @@ def test_a_folder_without_the_earlier_priors_is_continued_and_then_changed(tmp_p
 
 
 @pytest.mark.parametrize("kept_seconds", [0, 1e-9])
-def test_in_a_crowd_others_hide_nobody_at_the_step_at_which_people_change(
-    tmp_path: Path, kept_seconds: float
+@pytest.mark.parametrize(("renewed", "is_everybody"), [([3, 4], False), (range(1, 10), True), ([], False)])
+def test_in_a_crowd_whoever_is_renewed_hides_nobody_at_that_step(
+    tmp_path: Path, kept_seconds: float, renewed: Sequence[int], is_everybody: bool
 ) -> None:
     """They may have been free in the last one under the prior that they had; from the next step on they hide
-    again. A run that is stopped there, with and without a snapshot, writes the same.
+    again, as everybody else always does. A run that is stopped there, with and without a snapshot, writes the
+    same, and a partition on Kafka whose people change at that step answers and says the same.
     """
     crowd = {"adversary": "crowd", "release": {"mechanism": "raw"}, "snapshot_seconds": kept_seconds}
-    before, after = people(*range(10)), people(*range(1, 12), renewed=[3, 4])
+    before = people(*range(10))
+    later = people(*range(1, 12), renewed=renewed, since={10: CHANGE, 11: CHANGE})
+    again = people(*range(1, 12), renewed={5, *renewed}, since={10: CHANGE, 11: CHANGE})
     accepted = {**ACCEPTED, "new_priors": NewPriors.REDONE}
-    for name, cuts in (("whole", (CHANGE, STEPS)), ("cut", (CHANGE, CHANGE + 1, CHANGE + 3, STEPS))):
-        run_with(tmp_path / name, before, day(0, CHANGE), **crowd)
+    second = CHANGE + 6
+
+    def hours(first: int, last: int) -> bytes:
+        """Counts of two of four places: where all are counted nobody hides, and all begin anew together."""
+        return lines_of(
+            each
+            for step in range(first, last)
+            for each in (activation(step, "A", "B"), reading(step, "A", step), reading(step, "B", 3))
+        )
+
+    for name, cuts in (("whole", (CHANGE, second, STEPS)), ("cut", (CHANGE, CHANGE + 1, second, 19, STEPS))):
+        run_with(tmp_path / name, before, hours(0, CHANGE), **crowd)
         for first, until in pairwise(cuts):
-            options = accepted if first == CHANGE else None
-            run_with(tmp_path / name, after, day(first, until), options, **crowd)
+            who = later if first < second else again
+            run_with(
+                tmp_path / name,
+                who,
+                hours(first, until),
+                accepted if first in {CHANGE, second} else None,
+                **crowd,
+            )
     assert outputs_of(tmp_path / "whole") == outputs_of(tmp_path / "cut")
-    hidden = [
-        [sum(map(abs, each["crowd"])) if each.get("crowd") else 0 for each in line["decisions"]]  # type: ignore[attr-defined]
-        for line in json_lines(tmp_path / "whole" / "decisions.jsonl")
+    decisions = list(parsed_lines(StepDecision, tmp_path / "whole" / "decisions.jsonl"))
+    hidden = [sum(each.crowd[0] for each in step.decisions if each.crowd) for step in decisions]
+    assert sum(hidden[:CHANGE]) > 0
+    assert len(decisions[CHANGE].decisions) > 0
+    assert (hidden[CHANGE] == 0) == is_everybody
+    assert sum(hidden[CHANGE + 1 :]) > 0
+
+    lines = [
+        line
+        for line in (tmp_path / "whole" / "risks.jsonl").read_bytes().splitlines()
+        if b'"type":"risk"' in line
     ]
-    assert sum(map(sum, hidden[:CHANGE])) > 0
-    assert len(hidden[CHANGE]) > 0
-    assert sum(hidden[CHANGE]) == 0
-    assert sum(map(sum, hidden[CHANGE + 1 :])) > 0
+    log = [Decided.logged(step, REGISTRY, has_crowd=True) for step in decisions]
+    given = settings(horizon=4, risk_every=1, attack_draws=64, **crowd).model_dump(exclude_unset=True)
+    partition = PartitionAccounts(0, deployment_in(tmp_path, NAMES, **given))
+    known: dict[str, bytes] = {}
+    changes: dict[int, tuple[Population, Sequence[str]]] = {
+        0: (before, ()),
+        CHANGE: (later, pseudonyms(people(0))),
+        second: (again, ()),
+    }
+    for step in log:
+        if step.schedule.step in changes:
+            who, gone = changes[step.schedule.step]
+            since = np.zeros(len(who), np.int64) if who.effective_from is None else who.effective_from
+            names = pseudonyms(who)
+            records = dict(person_records(who.renamed(names), names, np.maximum(since, 0).tolist(), "d"))
+            sent = {name: value for name, value in records.items() if value != known.get(name)}
+            newcomers = partition.newcomers({**dict.fromkeys(gone), **parsed(sent)})
+            newcomers.apply(log[newcomers.next_step : partition.next_step], lambda: None)
+            partition.change(newcomers)
+            known = records
+        assert partition.ask(step.schedule) == step.crowds
+        partition.apply(step)
+        number = step.schedule.step
+        written = sorted(
+            b"".join(JsonlRisks(partition.pseudonyms).blocks(number, partition.records())).splitlines()
+        )
+        assert written == sorted(line for line in lines if f'"step":{number},'.encode() in line)
 
 
 def test_locations_keep_their_places(tmp_path: Path) -> None:
