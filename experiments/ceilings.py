@@ -5,7 +5,7 @@
 After 40 hours of counts: the guess from the prior alone, the best attack on the last ten hours that sees the
 whole log (drawn trajectories and noise; its success given the outputs is exact), the fast bound of everybody,
 and the running ceiling. Through noise a ceiling depends on the work: it comes with a person's part of the
-default work limit of a run of 100,000 people, and with so many vectors for everybody.
+default work limit of runs of so many people, and with so many vectors for everybody.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ CITY, HOURS, DRAWS, CONFIDENCE = CityOptions(people=80), 40, 50_000, 0.99
 SIGMAS = (None, 0.5, 1.0, 2.0, 3.0)
 MISTAKES = (0, 1, 2, 3)
 VECTORS = (16, 64)
+RUNS = (5_000, 20_000, 100_000)
+"""Of so many people, in whose work limit these have their part."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,9 @@ def measure_rows(
         f"{vectors} vectors": everybody(population, replace(settings, vectors=vectors), schedule)
         for vectors in VECTORS
     }
-    part = replace(settings, operations=OPERATIONS * len(population) // 100_000)
-    work["a run's limit"] = limited(population, part, schedule)
+    for people in RUNS:
+        part = replace(settings, operations=OPERATIONS * len(population) // people)
+        work[f"a run of {people:,}"] = limited(population, part, schedule)
     for name, (ceiling, at_median, at_mean) in work.items():
         yield Row(
             sigma="raw" if sigma is None else f"{sigma:g}",
@@ -170,9 +173,10 @@ def table(rows: Sequence[Row]) -> str:
             "hours are to be named, with so many of them wrong. Means over people: the chance of a guess "
             "without counts, and what the best attack, the fast bound alone and the running ceiling add to "
             "it. The attack sees the whole log and makes the best of the guesses that the frontier search "
-            f"finds; its interval has {CONFIDENCE:.0%} confidence. The ceiling is certain. With *a run's "
-            "limit* as far as these people's part of the work limit of a run of 100,000 goes; else with so "
-            "many vectors for everybody, however long it takes. Times are a person's, on one core.",
+            f"finds; its interval has {CONFIDENCE:.0%} confidence. The ceiling is certain. With *a run of* "
+            "so many people as far as these people's part of its work limit goes, by default about a minute "
+            "of one core a step; else with so many vectors for everybody, however long it takes. Times are a "
+            "person's, on one core.",
             "",
             "| sigma | wrong | guess | added by the attack | by the fast bound | work | by the ceiling "
             "| ceiling over attack | ms, median | ms, mean |",

@@ -4,11 +4,12 @@ What the work of a step (:mod:`accounting.continuous.payer`) is spent on:
 
 1. People who are owed it are refined with all vectors, whatever that costs (:attr:`Due.is_owed`).
 2. A share that can pay all vectors for all its other people does so.
-3. Any other share goes through three rounds, each as far as the work lasts, first where most is added: a
+3. Any other share goes through four rounds, each as far as the work lasts, first where most is added: a
    first look, through the noise or as if every count were exact, whichever says more for little work; for
-   these people few vectors through the noise, where the first look was not; then all vectors. The later ones
-   leave out who has next to no added risk. Bounds through noise are paid for beforehand as if they took all
-   that they may; what they leave pays for more people.
+   these people few vectors through the noise, where the first look was not; a closer look through the noise
+   with four times the work, where that did not suffice; then all vectors. The later ones leave out who has
+   next to no added risk. Bounds through noise are paid for beforehand as if they took all that they may; what
+   they leave pays for more people.
 
 Where there are counts over windows, a last round looks at them as they are published, with what is left of
 the work (:mod:`accounting.continuous.published`).
@@ -43,12 +44,21 @@ from accounting.continuous.people import (
     UnitPositions,
 )
 from accounting.continuous.published import OWN_COUNTS_OPERATIONS, Published, ceiling_by_own_counts
-from accounting.continuous.refine_kernel import KEPT, LEAST_OPERATIONS, count_hits, find_operations, refine
+from accounting.continuous.refine_kernel import (
+    FEW_VECTORS,
+    FIRST_PRODUCTS,
+    KEPT,
+    LEAST_OPERATIONS,
+    count_hits,
+    find_operations,
+    refine,
+)
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
 
-FEW_VECTORS = 4
-_ALL, _FIRST, _FEW, _MORE, _WHOLE = 1, 2, 4, 8, 16
+CLOSER_VECTORS = FEW_VECTORS + 2
+"""Of a closer look at all people before the rest of the work: each fourfold work lowers a ceiling by less."""
+_ALL, _FIRST, _FEW, _CLOSER, _MORE, _WHOLE = 1, 2, 4, 8, 16, 32
 """The rounds that a chain went through, as bits of one number, its *way*."""
 
 
@@ -250,6 +260,8 @@ class Cascade:
         first = self._run_paid(payer, ~whole, _FIRST, FEW_VECTORS)
         if is_noised:
             self._run_paid(payer, first & self._matters & (self._products < 0.0), _FEW, FEW_VECTORS)
+            is_open = first & self._matters & (self._products >= FIRST_PRODUCTS)
+            self._run_paid(payer, is_open & (vectors > CLOSER_VECTORS), _CLOSER, CLOSER_VECTORS)
         if is_noised or self._accounts.horizon.mistakes > 0:
             self._run_paid(payer, first & self._matters, _MORE, vectors)
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, PeopleShares
-from accounting.continuous.cascade import FEW_VECTORS, alike_chains
+from accounting.continuous.cascade import CLOSER_VECTORS, FEW_VECTORS, alike_chains
 from accounting.continuous.payer import LEAST_GAIN, find_due
 from accounting.continuous.people import Groups
-from accounting.continuous.refine_kernel import KEPT, count_hits, find_operations, refine
+from accounting.continuous.refine_kernel import FIRST_PRODUCTS, KEPT, count_hits, find_operations, refine
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 
-FIRST, FEW, ALL = range(3)
-"""A first look, few vectors through noise, all vectors."""
+FIRST, FEW, CLOSER, ALL = range(4)
+"""A first look, few vectors through noise, a closer look, all vectors."""
 
 
 class OneAccountEach(ContinuousAccountant):
@@ -100,6 +100,9 @@ class OneByOne:
         if seen.is_noised:
             without = [people for people in first if self.products[people[0]] < 0.0]
             _, left = self.run_paid(self.matter(without), FEW, seen, left)
+            if self.accounts.horizon.vectors > CLOSER_VECTORS:
+                is_open = [people for people in first if self.products[people[0]] >= FIRST_PRODUCTS]
+                _, left = self.run_paid(self.matter(is_open), CLOSER, seen, left)
         if seen.is_noised or self.accounts.horizon.mistakes > 0:
             self.run_paid(self.matter(first), ALL, seen, left)
         return [k for people in others if people not in first for k in people]
@@ -110,8 +113,8 @@ class OneByOne:
         return [each for each in among if state.risk[each[0]] > state.baseline[each[0]] + LEAST_GAIN]
 
     def vectors(self, look: int) -> int:
-        """Of a first look, few through noise, or all."""
-        return self.accounts.horizon.vectors if look == ALL else FEW_VECTORS
+        """Of a first look, few through noise, a closer look, or all."""
+        return {ALL: self.accounts.horizon.vectors, CLOSER: CLOSER_VECTORS}.get(look, FEW_VECTORS)
 
     def cost(self, people: list[int], look: int, seen: SeenSteps, took: float = np.nan) -> int:
         """Of the first of them; of as many products as the bound through noise ``took``, if that is known."""

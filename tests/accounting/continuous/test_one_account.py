@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant, cascade
 from accounting.continuous.people import Ranked, WorstMoments
 from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.exceptions import SnapshotError
@@ -20,11 +21,13 @@ from models.priors import Population
 from models.releases import StepSchedule
 from tests.accounting.continuous.one_account_each import OneAccountEach
 from tests.accounting.decisions import deciding
+from tests.accounting.exposures import gaussian
 from tests.accounting.random_runs import (
     LOCATIONS,
     SHARES,
     kinds_of,
     random_step,
+    releases,
     shares_of,
     some_of,
 )
@@ -155,6 +158,30 @@ def test_an_account_is_one_group_until_the_work_of_shares_reaches_differently_fa
     assert enough.one._groups.account.size == 6 < scarce.one._groups.account.size <= 6 * SHARES
     assert len(scarce.each.population) == 90
     assert 0 < scarce.one.not_reached < 90
+
+
+def test_whom_a_first_look_left_open_all_get_a_closer_one_before_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Through noise that leaves many counts to tell: one by one it is the same, and work goes on to all."""
+    ways: list[tuple[int, int]] = []
+    refine = cascade.RepeatedWindows.refine
+
+    def noting(windows: Any, accounts: Any, chains: Any, last: int, seen: Any, way: int) -> Any:
+        ways.append((way, accounts.horizon.vectors))
+        return refine(windows, accounts, chains, last, seen, way)
+
+    monkeypatch.setattr(cascade.RepeatedWindows, "refine", noting)
+    population = deciding.people(np.random.default_rng(9), 24, LOCATIONS, cycles=(1,))
+    chosen = HorizonSettings(8, 2, sharpen_above=0.0, operations=40_000_000)
+    both, rng = Both(population, chosen, np.zeros(24, dtype=np.int64)), np.random.default_rng(3)
+    for t in range(10):
+        counted = rng.choice(LOCATIONS, 3, replace=False).tolist()
+        both.apply(StepSchedule(t, releases(*(((x,), gaussian(1.0)) for x in counted))))
+    both.check()
+    closer = [vectors for way, vectors in ways if way & cascade._CLOSER]
+    assert set(closer) == {cascade.CLOSER_VECTORS}
+    assert any(way & cascade._MORE for way, _ in ways)
 
 
 def test_partitions_do_together_what_one_process_does() -> None:
