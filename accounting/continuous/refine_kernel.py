@@ -390,7 +390,7 @@ def refine(
                 past = noised_past(raw, seen, horizon.vectors)
                 noised = noised_success(raw, seen, horizon, past, known, shift)
                 found[1], found[2] = noised.value, known
-                found[3] = noised.products + past.operations / _PER_LOOK
+                found[3] = noised.products + past.operations / PER_LOOK
             products[k] = -1.0 if is_first_look and found[1] >= 1.0 else found[3]
             if found[1] < lowest:
                 lowest, by = found[1], BY_SANDWICH
@@ -409,7 +409,7 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_COUNT, _PER_LAW, _PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
+_PER_COUNT, _PER_LAW, PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
 _MANY_UNCERTAIN = 8  # such counts, above which patterns are told apart, and levels looked at before the tree;
@@ -487,12 +487,12 @@ def _noised_operations(
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     laws, is_open = float(_most_laws(vectors)), counted.either_way > _MANY_UNCERTAIN
-    total = _PER_LOOK * products
+    total = PER_LOOK * products
     if np.isnan(products):
         total = counted.noised_before * places * (_PER_COUNT + _PER_LAW * laws)
         if counted.either_way <= _TREE_IS_TOO_LARGE:
             grown = (mistakes + 1.0) * steps * places * _BRANCHES**counted.either_way
-            total += min(_PER_LOOK * _most_products(vectors, horizon.mistakes), _PER_BRANCH * grown)
+            total += min(PER_LOOK * _most_products(vectors, horizon.mistakes), _PER_BRANCH * grown)
     if not is_open:
         return total
     laws += places

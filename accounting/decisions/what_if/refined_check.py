@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from accounting.continuous import AccountantView, ChainPositions, UnitPositions, Units
 from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts, account_slot
-from accounting.continuous.crowd import CrowdAccount, Levels, is_within_by_levels, level_horizon
+from accounting.continuous.crowd import (
+    ONE_LEVEL,
+    CrowdAccount,
+    Levels,
+    decided_with,
+    is_within_by_levels,
+    level_horizon,
+    with_vectors,
+)
 from accounting.continuous.payer import Payer
 from accounting.continuous.refine_kernel import (
     LEAST_OPERATIONS,
@@ -386,18 +394,15 @@ class RefinedCheck:
 
 _Case = tuple[int, bytes, int, int]
 
-_LOOKED_AT = (6,)
-"""Positions of the levels that decisions use; fewer give a larger bound, so no person is cleared wrongly.
-
-In the demo's city this one level clears as many people as three levels do, in half the time.
-"""
-
 
 class CrowdCheck:
     """Clears people, by the bound at levels, whom the crowd's fast bound puts over the limit.
 
     What a count reveals in the crowd depends on its noise, so people are evaluated for each candidate, except
-    those about whom it reveals the same as an earlier one. People who are not evaluated stay over the limit.
+    those about whom it reveals the same as an earlier one. Where work is limited they are looked at with few
+    vectors, so that it reaches many: with all, candidates that are rejected would take what others need.
+    People who are not evaluated stay over the limit. The accounts look in both ways at whoever is above it by
+    the fast bound, whatever that costs.
 
     Each share of the people has an even part of the work. If a share cannot pay for so many people that at
     most twice the limit's part of the share stays over it, the candidate gets none of its work: it would be
@@ -423,14 +428,15 @@ class CrowdCheck:
         self._account = account
         self._crowds = crowds
         self._limits = limits
-        self._accounts = accounts
+        vectors = accounts.horizon.vectors if operations is None else decided_with(accounts.horizon.vectors)
+        self._accounts = with_vectors(accounts, vectors)
         self._shares = account.informed.people_shares
         self._payer = Payer(self._shares, operations)
         sizes = np.bincount(self._shares.share, minlength=self._shares.count)
         self._allowed = np.array([budget.allowed(size) for size in sizes.tolist()])
         people, horizon = self._accounts.since.size, self._accounts.horizon.steps
         self._is_lost = np.zeros(people, dtype=np.bool_)
-        least = LEAST_OPERATIONS * horizon * len(_LOOKED_AT)
+        least = LEAST_OPERATIONS * horizon * len(ONE_LEVEL)
         self.most_cleared = people if operations is None else min(people, operations // least)
         self._known: dict[_Case, bool] = {}
         self._shown: dict[bytes, int] = {}  # what a count reveals at all levels: its number
@@ -522,9 +528,9 @@ class CrowdCheck:
     def _with_step(self, step: StepSchedule) -> Levels:
         """The last steps and this one, (HISTORY + T rows) at each level."""
         levels = self._account.levels
-        probability = tuple(levels.probability[k] for k in _LOOKED_AT)
+        probability = tuple(levels.probability[k] for k in ONE_LEVEL)
         erased = [self._account.erased(step, self._crowds, each) for each in probability]
-        before = (levels.seen[k] for k in _LOOKED_AT)
+        before = (levels.seen[k] for k in ONE_LEVEL)
         return Levels(probability, tuple(map(followed_by, before, erased)))
 
     def _followed_by_silence(self, levels: Levels) -> Levels:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.crowd import CrowdAccount
+from accounting.continuous.payer import Due
 from accounting.exceptions import SnapshotError, StepOrderError
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, SensorCrowd, revealed
-from accounting.settings import HorizonSettings
+from accounting.settings import HorizonSettings, RiskBudget
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 from tests.accounting.crowd.both import BothAccounts
@@ -160,17 +162,99 @@ def test_work_is_limited_and_who_was_not_reached_is_counted() -> None:
     """Without operations nothing is refined; with few, some; the rest keep the valid fast bound."""
     steps = steps_of([RAW] * 4)
     whole = BothAccounts(people(50), CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0))
-    few = BothAccounts(
-        people(50), CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0, operations=3_000_000)
+    few, fast = (
+        BothAccounts(people(50), CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0, operations=each))
+        for each in (500_000, 0)
     )
-    whole.apply_all(steps)
-    few.apply_all(steps)
+    for each in (whole, few, fast):
+        each.apply_all(steps)
     assert 0 < few.summary().not_reached < 50
+    assert (few.risk() < fast.risk()).sum() == 50 - few.summary().not_reached
     assert (few.risk() >= whole.risk()).all()
-    assert few.risk().min() == whole.risk().min()
+    assert few.risk().max() == fast.risk().max()
     summary = whole.summary()
     assert summary.mean_risk == pytest.approx(whole.risk().mean())
     assert summary.most_added >= whole.added().max()
+
+
+class OneByOne(CrowdAccount):
+    """Looks once more at everybody by loops over people, with copies of the same figures."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.rounds: list[tuple[int, int]] = []
+
+    def _looked_at(self, due: Due, look: Any) -> np.ndarray:
+        again = look._replace(risk=look.risk.copy(), by=look.by.copy())
+        found = super()._looked_at(due, look)
+        assert found.tolist() == self.one_by_one(due, again)
+        assert again.risk.tolist() == look.risk.tolist()
+        assert again.by.tolist() == look.by.tolist()
+        return found
+
+    def one_by_one(self, due: Due, look: Any) -> list[bool]:
+        """In each share: in full who is owed it, all if it can pay that, else one round after the other."""
+        shares, vectors, found = self.informed.people_shares, self.settings.vectors, {}
+        whole, one = tuple(range(len(LEVELS))), (LEVELS.index(1e-3),)
+        assert self.settings.operations is not None
+        for share in range(shares.count):
+            left = self.settings.operations // shares.count
+            own = [k for k in due.chains.tolist() if shares.share[k] == share]
+            owed = set(due.chains[due.is_owed].tolist())
+            full = {k: int(look.cost(np.array([k]), vectors, whole)[0]) for k in own}
+            left -= sum(full[k] for k in own if k in owed)
+            for k in owed.intersection(own):  # as decisions may have cleared them
+                look.run(np.array([k]), 4, one)
+            rest = sum(full[k] for k in own if k not in owed)
+            if rest <= left:
+                owed, left = {*owed, *own}, left - rest
+            for k in owed.intersection(own):
+                look.run(np.array([k]), vectors, whole)
+                found[k] = True
+            at_first, waiting = True, [k for k in own if k not in owed]
+            for each in ((4, one), (4, whole), (6, whole), (vectors, whole)):
+                waiting.sort(key=lambda k: (-look.added[k], shares.rank[k]))
+                done, left = self.one_round(waiting, each, look, left)
+                found |= dict.fromkeys(done, True) if at_first else {}
+                at_first, waiting = False, [k for k in done if look.added[k] > 1e-4]
+        return [k in found for k in due.chains.tolist()]
+
+    def one_round(
+        self, waiting: list[int], each: tuple[int, tuple[int, ...]], look: Any, left: int
+    ) -> tuple[list[int], int]:
+        done: list[int] = []
+        while waiting:
+            given_back, chosen = 0, 0
+            for k in waiting:
+                cost = int(look.cost(np.array([k]), *each)[0])
+                if cost > left:
+                    break
+                left, chosen = left - cost, chosen + 1
+                given_back += cost - int(look.run(np.array([k]), *each)[0])
+                self.rounds.append((each[0], len(each[1])))
+            done, left = done + waiting[:chosen], left + given_back
+            waiting = waiting[chosen:] if given_back else []
+        return done, left
+
+
+@pytest.mark.slow
+@pytest.mark.indices
+def test_work_goes_to_all_for_a_little_before_it_goes_to_some_for_much() -> None:
+    """In each share first one level with few vectors, then all levels, closer, and in full: as one by one."""
+    everybody, number = city(3, 24), np.arange(24)
+    shares, rounds, reached = PeopleShares(3, number * 7 % 3, number * 31 % 101), set(), []
+    for operations in (3_000_000, 12_000_000, 36_000_000, 72_000_000, 240_000_000):
+        settings = HorizonSettings(4, 1, sharpen_above=0.0, operations=operations)
+        decided = RiskBudget(0.2, risk=0.9) if operations == 12_000_000 else None
+        informed = ContinuousAccountant(everybody, settings, None, shares, apart=True)
+        account = OneByOne(informed, CrowdAdversary(), decided=decided)
+        for step in varied_steps(7):
+            informed.apply(step)
+            account.apply(step)
+        rounds.update(account.rounds)
+        reached.append(24 - account.not_reached)
+    assert rounds == {(4, 1), (4, 8), (6, 8), (16, 8)}
+    assert 0 < reached[0] < reached[-1] == 24
 
 
 def test_a_radius_raises_the_crowd_ceiling_like_any_other() -> None:
