@@ -78,6 +78,35 @@ def hourly(first: int, results: list[int]) -> list[dict[str, Any]]:
     return [{"phenomenonTime": at, "result": result} for at, result in hours(first, results)]
 
 
+def test_a_username_with_a_colon_is_refused_where_settings_are_read() -> None:
+    """The service would take what follows for the password."""
+    with pytest.raises(ValueError, match="must have no colon"):
+        settings_for("https://here", username="ada:eve", password="secret")
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"username": "ada", "password": "secret"},
+        {"username": "ada", "password": "pässwört €"},
+        {"token": "a token of some length"},
+    ],
+)
+def test_a_login_stays_with_its_service_when_that_redirects(tmp_path: Path, login: dict[str, str]) -> None:
+    """The other address is asked without it, and may answer."""
+    here, there = Datastreams(), Datastreams()
+    here.observations["1"] = []
+    there.observations["1"] = [{"phenomenonTime": "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z", "result": 3}]
+    with serving(here) as url, serving(there) as other:
+        here.failures = [307]
+        query = "$orderby=phenomenonTime%20asc&$top=3&$select=phenomenonTime,result"
+        here.failure_headers = {"Location": f"{other}/Datastreams(1)/Observations?{query}"}
+        found = looked(settings_for(url, datastreams={"1": "a"}, **login), tmp_path / "place.json")
+    assert spoken(found) == hours(0, [3])
+    assert all(here.headers)
+    assert there.headers == [None]
+
+
 def test_frost_is_read_page_by_page_and_resumed(tmp_path: Path) -> None:
     """Real answers: three pages by link, an empty result is not counted, an instant gets its end as declared.
 
