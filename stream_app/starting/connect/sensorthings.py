@@ -205,10 +205,13 @@ class SensorThings:
             ) as answer:
                 text = await _bounded(answer)
         except (aiohttp.ClientError, TimeoutError) as error:
+            is_doubted = isinstance(error, aiohttp.ClientConnectorCertificateError)
             raise UnknownOutcomeError(
                 f"{self._root} must answer",
                 str(error) or "nothing in time",
-                "check connect.sensorthings.url and network",
+                "have its certificate renewed, or name the authority that made it in ca_file"
+                if is_doubted
+                else "check connect.sensorthings.url and network",
             ) from None
         if answer.status in _PASSING:
             passing = UnknownOutcomeError(

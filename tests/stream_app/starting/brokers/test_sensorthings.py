@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect import sensorthings
 from stream_app.starting.connect.sensorthings import (
     ObservationMessage,
     ObservationReader,
@@ -19,6 +24,7 @@ from stream_app.starting.connect.sensorthings import (
     SensorThings,
     entity,
 )
+from tests.stream_app.starting.brokers.mosquitto import certificates
 from tests.stream_app.starting.brokers.run_folder import add_late, add_steps, noised, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import RECORDED, Datastreams, Recorded, serving
 
@@ -76,6 +82,28 @@ def hours(first: int, results: list[int]) -> list[tuple[str, Any]]:
 def hourly(first: int, results: list[int]) -> list[dict[str, Any]]:
     """The same as Observations."""
     return [{"phenomenonTime": at, "result": result} for at, result in hours(first, results)]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told_from_a_network_that_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensorthings, "_TRIES", 1)
+    _, certificate, key = certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(20)
+
+        def greet() -> None:
+            with suppress(OSError), context.wrap_socket(listening.accept()[0], server_side=True):
+                pass
+
+        service = threading.Thread(target=greet)
+        service.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(PeerError, match=r"certificate verify failed.*in ca_file"):
+            looked(settings_for(url, datastreams={"1": "a"}), tmp_path / "place.json")
+        service.join(20)
 
 
 def test_a_username_with_a_colon_is_refused_where_settings_are_read() -> None:
