@@ -6,6 +6,7 @@ Every ``--help`` loads this module, so what is slow to import is imported where 
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -306,6 +307,11 @@ def own_command() -> str:
     """How to call this program again: by name where the shell finds it, else as it was called just now."""
     is_found = shutil.which(NAME) is not None
     return sys.argv[0] if Path(sys.argv[0]).name == NAME and not is_found else NAME
+
+
+def typed(path: Path) -> str:
+    """A path as it is typed into a shell, for commands that we propose."""
+    return shlex.quote(str(path))
 
 
 def print_json(document: object) -> None:
