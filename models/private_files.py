@@ -7,6 +7,7 @@ have put a link in its place, and replaces the old file at the end.
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -18,6 +19,8 @@ from typing import BinaryIO
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 OPEN_FOLDER = 0o755  # others can list it; only the owner can add or replace files
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK_ERRORS = FULL | {errno.EIO, errno.EROFS}
 _OTHERS = 0o077
 _BUFFER_BYTES = 1 << 20
 
@@ -33,10 +36,15 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     with private_draft(path) as draft:
-        with draft.open("r+b", buffering=_BUFFER_BYTES) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with draft.open("r+b", buffering=_BUFFER_BYTES) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if error.errno in DISK_ERRORS and error.filename is None:  # a write does not say to which file
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            raise
         draft.replace(path)
     sync_folder(path.parent)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from accounting.audit import AttackReport, AttackSettings, audit_population
@@ -24,6 +24,14 @@ class Attacks(Table):
         self.found = found
         self.note = note
         self._right = f"at least {steps - mistakes} of {steps} steps"
+
+    def __len__(self) -> int:
+        """Number of people."""
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their ids."""
+        return iter(self.found)
 
     def __getitem__(self, person: str) -> Mapping[str, AttackReport]:
         """All attacks on one person; ``KeyError`` for an unknown id."""

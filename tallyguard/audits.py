@@ -91,6 +91,10 @@ class Audits(Table):
         """All audits, in the order of the people."""
         return iter(self._audits)
 
+    def __contains__(self, person: object) -> bool:
+        """Whether somebody of this id was audited, or whether this is one of the audits."""
+        return any(person in (each.person, each) for each in self._audits)
+
     @overload
     def __getitem__(self, person: int | str) -> Audit: ...
     @overload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accounting.bounds import Effort
@@ -35,6 +35,14 @@ class WindowRisks(Table):
         self.risks = dict(risks)
         self.mistakes = mistakes
         self.note = note
+
+    def __len__(self) -> int:
+        """Number of people."""
+        return len(self.risks)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their ids."""
+        return iter(self.risks)
 
     def __getitem__(self, person: str) -> WindowRisk:
         """One person's risk; ``KeyError`` for an unknown id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accounting.bounds import Effort
@@ -36,6 +36,14 @@ class InHindsight(Table):
         self.found = dict(found)
         self.note = note
         self._past = past
+
+    def __len__(self) -> int:
+        """Number of people."""
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their ids."""
+        return iter(self.found)
 
     def __getitem__(self, person: str) -> Hindsight:
         """One person's ceilings; ``KeyError`` for an unknown id."""

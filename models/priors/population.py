@@ -235,7 +235,7 @@ class Population:
         Makes all checks of a prior: :class:`~models.exceptions.PriorError` names the first wrong person, slot
         and row, and the remedy.
         """
-        _check_unique(people)
+        _check_ids(people)
         own = Lists(np.zeros(len(people) + 1, dtype=np.int64), np.empty(0)) if initial is None else initial
         check_lists(people, slots, places, moves, own)
         names = _names(location_names, places.values)
@@ -447,7 +447,7 @@ class Population:
                 "populations to be joined must have the same locations", f"{len(names)} lists", "align them"
             )
         people = tuple(person for part in parts for person in part.people)
-        _check_unique(people)
+        _check_ids(people)
         assumed = next((part.assumed for part in parts if part.assumed is not None), None)
         fitted = {part.fitted for part in parts}
         same = fitted.pop() if len(fitted) == 1 else None
@@ -502,8 +502,11 @@ def numbered_locations(highest: int, where: str) -> tuple[str, ...]:
     return tuple(map(str, range(highest + 1)))
 
 
-def _check_unique(people: Sequence[str]) -> None:
-    """Refuse two priors of one person."""
+def _check_ids(people: Sequence[str]) -> None:
+    """Refuse two priors of one person, and an id that no file can hold."""
+    for each in people:
+        if not each or (not each.isascii() and each.encode(errors="ignore").decode() != each):
+            raise PriorError("a person's id must be text that files can hold", repr(each), "give another id")
     if len(set(people)) < len(people):
         twice = next(a for a, b in pairwise(sorted(people)) if a == b)
         raise PriorError("each person must have one prior", f"{twice!r} twice", "keep one of the two")

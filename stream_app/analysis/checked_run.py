@@ -132,7 +132,8 @@ def check_run(folder: Path) -> CheckedRun:
 
 def is_of_plans(folder: Path) -> bool:
     """Whether a folder has the record of plans that were taken on the page."""
-    return (folder / RECORD).is_file() and not (folder / "run.json").is_file()
+    of_a_run = "run.json", "decisions.jsonl", "releases.jsonl"  # the first of which may have been lost
+    return (folder / RECORD).is_file() and not any((folder / name).is_file() for name in of_a_run)
 
 
 def check_plans(folder: Path) -> CheckedRun:

@@ -200,11 +200,6 @@ def run_verdict(folder: Path) -> dict[str, Any]:
     if load_run(folder).get("people") != 0 and not is_accounted:
         return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
     log = read_run(folder)
-    if not log.summaries:
-        return {
-            "answer": "no rule",
-            "sentence": "no ceiling of persons was computed, so no rule was kept by it",
-        }
     verdict = verdict_of(replace(log, beyond=None))
     return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log, says_who=False)}
 

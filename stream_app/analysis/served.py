@@ -434,7 +434,9 @@ def answer_of_run(folder: Path) -> dict[str, Any]:
         "state": verdict.answer.value,
         "sentence": verdict_in_words(verdict, log, says_who=False),
         "rule": whole_rule_in_words(log.limit),
-        "change": _would_change(verdict),
+        "change": _would_change(verdict)
+        if log.summaries
+        else "Run with priors: a rule is about the ceilings of people, and nobody's is computed.",
         "covers": f"{sentence_case(log.checked.in_words())}.",
         "record": log.checked.head,
         "steps": log.checked.released,

@@ -70,6 +70,8 @@ def verdict_on(
     """
     if limit is None:
         return RuleVerdict(MayPublish.NO_RULE, of_steps=len(summaries))
+    if not summaries:
+        return RuleVerdict(MayPublish.OPEN, limit)
     is_unbounded = is_refuted and limit.added is not None
     found = [_over_within(ceilings, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
@@ -228,7 +230,7 @@ def verdict_of(log: RunLog) -> RunVerdict:
     answers = {verdict.answer for _, verdict in parts}
     if MayPublish.NO in answers:
         answer = MayPublish.NO
-    elif answers == {MayPublish.NO_RULE}:
+    elif answers == {MayPublish.NO_RULE} or not log.summaries:
         answer = MayPublish.NO_RULE
     elif doubts or answers != {MayPublish.YES}:
         answer = MayPublish.OPEN
@@ -315,7 +317,11 @@ def _changes_of_rule(parts: Sequence[RulePeriod], *, says_who: bool) -> Iterable
 
 
 def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> str:
+    if not log.summaries:
+        return "No ceiling of persons was computed, so no rule was kept by it."
     by = "by priors that were refuted" if log.is_raised else log.condition
+    if verdict.at is None and verdict.limit is not None:
+        return "Not shown: no risk is recorded for these steps."
     if verdict.at is None or verdict.limit is None:
         if len(log.periods) > 1:
             return "no rule was chosen for these steps, so neither yes nor no."

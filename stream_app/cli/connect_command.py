@@ -58,7 +58,9 @@ def http(
 
         def announce(address: str) -> None:
             cli.remark(f"receiving at {address}")
-            given = f"{f'--config {config} ' if config else ''}--input {output / MESSAGES}"
+            given = (
+                f"{f'--config {cli.typed(config)} ' if config else ''}--input {cli.typed(output / MESSAGES)}"
+            )
             cli.remark(f"read it with {cli.own_command()} run {given} --follow --output out")
 
         receiver.run(announce)
@@ -384,9 +386,9 @@ def _print_summary(found: CountTable, output: Path, config: Path | None) -> None
     )
     cli.print_sensors(found)
     cli.say(*(f"  {remark}" for remark in found.remarks))
-    settings = f"--config {config} " if config else ""
+    settings, made = f"--config {cli.typed(config)} " if config else "", cli.typed(output)
     if output.suffix.lower() == MESSAGES:
-        lines = [f"run {settings}--input {output} --output out", f"produce {settings}--input {output}"]
+        lines = [f"run {settings}--input {made} --output out", f"produce {settings}--input {made}"]
     else:
-        lines = [f"init {output} --timezone {found.zone} --output city"]
+        lines = [f"init {made} --timezone {found.zone} --output city"]
     cli.say(f"\nWritten to {output}. Next:", *(f"  {cli.own_command()} {line}" for line in lines))

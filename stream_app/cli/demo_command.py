@@ -195,6 +195,7 @@ def _print_table(
 
 def _print_next(console: Console, report: DemoReport) -> None:
     files, command = report.scenario, cli.own_command()
+    settings, priors = cli.typed(files.settings), cli.typed(files.priors)
     console.print("Where to look next\n", style="bold")
     console.print(
         f"""The report to read or file: {files.report}
@@ -204,12 +205,12 @@ Change {files.settings} (more noise?) and run the same messages again, under ano
 these people are simulated. Of real counts that is a second look, which no
 account adds to the first.
 
-  TALLYGUARD_DEPLOYMENT=again {command} run --config {files.settings} --priors {files.priors} \\
-    --input {files.messages} --output {files.folder}/again
+  TALLYGUARD_DEPLOYMENT=again {command} run --config {settings} --priors {priors} \\
+    --input {cli.typed(files.messages)} --output {cli.typed(files.folder / "again")}
 
 Every bound and attack for one person over one working day:
 
-  {command} audit {files.priors} --sensors {files.sensors} \\
-    --schedule {files.schedule} --mistakes {report.mistakes} --person {report.example_person}""",
+  {command} audit {priors} --sensors {cli.typed(files.sensors)} \\
+    --schedule {cli.typed(files.schedule)} --mistakes {report.mistakes} --person {report.example_person}""",
         soft_wrap=True,
     )

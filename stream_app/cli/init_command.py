@@ -207,7 +207,7 @@ def _init_building(
     cli.say_findings(findings)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
-    settings = f"--config {config}{'' if priors is None else f' --priors {priors}'}"
+    settings = f"--config {cli.typed(config)}{'' if priors is None else f' --priors {cli.typed(priors)}'}"
     cli.say(
         "A ceiling holds for people whose days are as the description says. Next:\n"
         f"  {cli.own_command()} run {settings} --input messages.jsonl --output out --create-keys"
@@ -365,13 +365,16 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
 
 
 def _print_next(output: Path, has_priors: bool) -> None:
-    priors = f" --priors {output}/assumed-priors.json" if has_priors else ""
-    settings = f"--config {output}/tallyguard.toml{priors}"
+    def file(name: str) -> str:
+        return cli.typed(output / name)
+
+    priors = f" --priors {file('assumed-priors.json')}" if has_priors else ""
+    settings = f"--config {file('tallyguard.toml')}{priors}"
     commands = (
-        f"check {settings} --schedule {output}/schedule.json",
-        f"run {settings} --input {output}/messages.jsonl --output {output}/out --create-keys",
-        f"ledger {output}/out {settings}",
-        f"report {output}/out --output {output}/report.html",
+        f"check {settings} --schedule {file('schedule.json')}",
+        f"run {settings} --input {file('messages.jsonl')} --output {file('out')} --create-keys",
+        f"ledger {file('out')} {settings}",
+        f"report {file('out')} --output {file('report.html')}",
     )
     cli.say("\nNext:", *(f"  {cli.own_command()} {line}" for line in commands))
     if not has_priors:

@@ -141,7 +141,8 @@ def _print(made: MadePersonas, output: Path) -> None:
     cli.say(
         "A figure computed with them holds for people who behave like a persona; nobody real was measured.\n"
         f"Written to {output}. Next:\n"
-        f"  {cli.own_command()} run --priors {output} --input messages.jsonl --output out --create-keys"
+        f"  {cli.own_command()} run --priors {cli.typed(output)} --input messages.jsonl --output out "
+        "--create-keys"
     )
 
 

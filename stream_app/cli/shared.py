@@ -5,8 +5,8 @@ Every ``--help`` loads this module, so what is slow to import is imported where 
 
 from __future__ import annotations
 
-import errno
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 import typer
 
 from models.exceptions import TallyguardError
+from models.private_files import FULL
 from stream_app.setup.option_settings import OPTION_SETTINGS, NewPriors, Period
 
 if TYPE_CHECKING:
@@ -257,10 +258,11 @@ def print_table(
     for heading in words:
         table.add_column(heading, overflow="fold", min_width=len(heading))
     cells = list(rows)
+    headings = (*words, *numbers, *last, *broken)
+    widest = [max(map(cell_len, map(str, column))) for column in zip(headings, *cells, strict=True)]
     for place, heading in enumerate((*numbers, *last), start=len(words)):
-        widest = max(cell_len(str(each)) for each in (heading, *(row[place] for row in cells)))
         side: Literal["right", "left"] = "right" if heading in numbers else "left"
-        table.add_column(heading, justify=side, no_wrap=True, min_width=widest)
+        table.add_column(heading, justify=side, no_wrap=True, min_width=widest[place])
     for heading in broken:
         table.add_column(heading, justify="right", min_width=len("100 in 100"))
     for row in cells:
@@ -268,7 +270,9 @@ def print_table(
     shown = console or stdout()
     # rich breaks columns until they are equally wide, and then cuts all of them
     even = max((each.min_width or 0 for each in table.columns if not each.no_wrap), default=0)
-    least = sum((each.min_width or 0) if each.no_wrap else even for each in table.columns)
+    least = sum(
+        full if each.no_wrap else min(full, even) for each, full in zip(table.columns, widest, strict=True)
+    )
     between = len(table.columns) - 1
     shown.width = max(shown.width, least + 2 + between * (1 + table.padding[1] + table.padding[3]))
     shown.print(table)
@@ -303,6 +307,11 @@ def own_command() -> str:
     """How to call this program again: by name where the shell finds it, else as it was called just now."""
     is_found = shutil.which(NAME) is not None
     return sys.argv[0] if Path(sys.argv[0]).name == NAME and not is_found else NAME
+
+
+def typed(path: Path) -> str:
+    """A path as it is typed into a shell, for commands that we propose."""
+    return shlex.quote(str(path))
 
 
 def print_json(document: object) -> None:
@@ -357,8 +366,9 @@ def exit_on_known_errors() -> Iterator[None]:
             "give the machine more"
         )
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            fail(f"the disk must have room, got {error.strerror}; free some space and try again")
+        if error.errno in FULL:
+            where = "" if error.filename is None else f" for {error.filename}"
+            fail(f"the disk must have room{where}, got {error.strerror}; free some space and try again")
         if error.filename is None:
             raise
         fail(f"{error.filename} must be usable, got {error.strerror}; check path and permissions")

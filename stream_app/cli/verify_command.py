@@ -38,7 +38,7 @@ def verify(
     Without RUN: the record in the topic `deployment` of a deployment on Kafka, whose logs the workers check
     as they read them.
 
-    \\b
+    \b
     Examples:
       tallyguard verify out
       tallyguard verify out --head 3f9a…

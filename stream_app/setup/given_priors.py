@@ -28,6 +28,12 @@ def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ..
         raise SettingsError(
             f"locations file {path} must be readable text", error, "check the path; save it as UTF-8"
         ) from error
+    if names[:1] and names[0][:1] in ("[", "{") and names[-1][-1:] in ("]", "}"):
+        raise SettingsError(
+            f"locations file {path} must have a name in each line",
+            "a JSON document",
+            "write the names alone, one a line, without quotes and commas",
+        )
     if not names or "" in names:
         raise SettingsError(
             f"locations file {path} must have a name in each line", "an empty line", "fill it"

@@ -494,6 +494,8 @@ class SensorThingsSettings(Section):
         take_secret(self, "token")
         if (self.username is None) != (self.password is None):
             raise ValueError("connect.sensorthings needs both username and password, or neither")
+        if ":" in (self.username or ""):
+            raise ValueError("connect.sensorthings.username must have no colon: a password follows one")
         if self.token is not None and self.username is not None:
             raise ValueError("connect.sensorthings takes a token, or username and password; drop one")
         return self

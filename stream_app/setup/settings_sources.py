@@ -252,6 +252,7 @@ def settings_error(error: ValidationError) -> SettingsError:
         remedy = "shares and chances are fractions: 5 % is 0.05" if is_share else "correct it"
         return SettingsError(f"setting {name} must be {words} {most:g}", got, remedy)
     form = first["msg"].partition("Input should be ")[2].partition(", ")[0].replace("tuple", "list")
+    form = "the path of a file, in quotes" if first["type"] == "path_type" else form
     if form:
         table = "a table of settings: [name] above, or {key = value}"
         kinds: dict[Any, str] = {str: "a text", dict: "a table", list: "a list"}

@@ -307,6 +307,39 @@ def test_windows_are_certified_for_everybody_and_say_their_condition(people: tg.
     assert tg.ledger_of_windows(releases, 1).rho_value() == pytest.approx(9 / 800)
 
 
+def test_whoever_has_a_result_is_in_it(people: tg.Population) -> None:
+    """Ids are looked for, counted and gone through as they are found by ``[id]``."""
+    door = tg.MoveSensor.of("door", {(0, 1): 1, (1, 0): 1})
+    audits = tg.certify(people, SCHEDULE)
+    assert audits[0] in audits
+    found = [
+        audits,
+        tg.attack(people, SCHEDULE, draws=10),
+        tg.hindsight(people, SCHEDULE, 0, 1),
+        tg.certify_windows(people, [tg.WindowRelease(door, 1, 3, 3, tg.Gaussian(20.0))], (0, 3)),
+    ]
+    for each in found:
+        assert ("ada" in each, "eve" in each, 0 in each, len(each)) == (True, False, False, 2)
+    assert [list(each) for each in found[1:]] == [["ada", "bob"]] * 3
+
+
+@pytest.mark.parametrize("person", ["", "ada \ud800"])
+def test_an_id_is_one_that_files_can_hold(person: str) -> None:
+    prior = tg.Prior.from_dense(person, [[1.0]])
+    with pytest.raises(tg.TallyguardError, match="a person's id must be text that files can hold"):
+        tg.Population.pack([prior])
+
+
+@pytest.mark.parametrize("ids", [["ada"], []])
+def test_a_stream_refuses_a_sensor_where_the_population_has_no_place(ids: list[str]) -> None:
+    """In a sentence, as an audit does, and before anything is accounted."""
+    people = tg.Population.pack([tg.Prior.from_dense(each, [[0.9, 0.1], [0.4, 0.6]]) for each in ids])
+    accountant = tg.Accountant(people)
+    with pytest.raises(tg.TallyguardError, match="locations of the population"):
+        accountant.apply(tg.Schedule.raw([[7]]).steps[0])
+    accountant.apply(tg.Schedule.raw([[]]).steps[0])
+
+
 def test_a_users_file_has_the_types_that_strict_checks_ask_for() -> None:
     """What is checked with `make style` runs, too."""
     assert set(ceilings()) == {"ada", "bob"}

@@ -86,6 +86,11 @@ def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_
     )
 
 
+def test_steps_without_records_are_no_yes() -> None:
+    """A rule that was set for steps whose risks are not written yet."""
+    assert verdict_on((), {}, RiskBudget(added=0.1)).answer is MayPublish.OPEN
+
+
 @pytest.mark.parametrize(
     "limit", [{"added": 0.05}, {"risk": 0.3}, {"risk": 0.3, "added": 0.05, "share": 0.4}]
 )

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import surprise
+from models.exceptions import ScheduleError
 from models.mechanisms import Composite, Mechanism, Tabulated, shares_noise, truncated_mass
 from models.noise.noise_information import InformationTable, table_information, truncation_information_nats
 from models.numerics.jit import bare_jit, jit
@@ -425,6 +426,12 @@ def observed(releases: tuple[SensorRelease, ...], location_count: int) -> StepOb
         for location in release.sensor.locations:
             members.setdefault(location, []).append(position)
     outcomes: dict[tuple[int, ...], int] = {(): 0}
+    if max(members, default=-1) >= location_count:
+        raise ScheduleError(
+            f"sensors must count locations of the population, 0..{location_count - 1}",
+            max(members),
+            "correct the schedule",
+        )
     labels = np.zeros(location_count, dtype=np.int32)
     for location in sorted(members):
         labels[location] = outcomes.setdefault(tuple(members[location]), len(outcomes))

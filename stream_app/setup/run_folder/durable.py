@@ -5,7 +5,6 @@ Whatever is durable in a folder is written and read here.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -29,7 +28,6 @@ SECRET_MODE = PRIVATE_FILE
 SECRET_FOLDER_MODE = 0o700
 PUBLIC_MODE = 0o644
 _BUFFER_BYTES = 1 << 20
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
@@ -39,7 +37,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         again = "then start the same command again: it continues where it stopped and loses nothing published"
-        if error.errno in _FULL:
+        if error.errno in private_files.FULL:
             raise DiskFullError(
                 f"the disk must have room for {path}", error.strerror, f"free some space, {again}"
             ) from error

@@ -290,7 +290,8 @@ class Receiver:
 
     async def _receive(self, request: web.BaseRequest) -> TakenCounts:
         if request.method != "POST":
-            raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "payloads must be sent by POST")
+            only = {**HEADERS, "Allow": "POST"}
+            raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "payloads must be sent by POST", only)
         shown = None if request.transport is None else request.transport.get_extra_info("peercert")
         sender = self._senders.find(request.headers.get("Authorization", ""), shown)
         if sender is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import re
@@ -116,9 +117,11 @@ class SensorThings:
         self._headers = {"Accept": "application/json"}
         if settings.token is not None:
             self._headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
-        self._login = None
         if settings.username is not None and settings.password is not None:
-            self._login = aiohttp.BasicAuth(settings.username, settings.password.get_secret_value())
+            login = f"{settings.username}:{settings.password.get_secret_value()}"
+            coded = login.encode("latin1" if max(map(ord, login)) < 256 else "utf-8")
+            # A header is left behind where a redirect leads elsewhere; a session's `auth` goes along.
+            self._headers["Authorization"] = f"Basic {base64.b64encode(coded).decode()}"
         is_encrypted = self._root.scheme == "https"
         self._tls = client_tls("connect.sensorthings", settings.ca_file) if is_encrypted else None
         self._timeout = aiohttp.ClientTimeout(total=settings.answer_seconds)
@@ -127,7 +130,7 @@ class SensorThings:
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(ssl=self._tls) if self._tls is not None else None
         self._session = aiohttp.ClientSession(
-            connector=connector, headers=self._headers, auth=self._login, timeout=self._timeout
+            connector=connector, headers=self._headers, timeout=self._timeout
         )
         return self
 
@@ -202,10 +205,13 @@ class SensorThings:
             ) as answer:
                 text = await _bounded(answer)
         except (aiohttp.ClientError, TimeoutError) as error:
+            is_doubted = isinstance(error, aiohttp.ClientConnectorCertificateError)
             raise UnknownOutcomeError(
                 f"{self._root} must answer",
                 str(error) or "nothing in time",
-                "check connect.sensorthings.url and network",
+                "have its certificate renewed, or name the authority that made it in ca_file"
+                if is_doubted
+                else "check connect.sensorthings.url and network",
             ) from None
         if answer.status in _PASSING:
             passing = UnknownOutcomeError(

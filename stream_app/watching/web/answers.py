@@ -441,7 +441,8 @@ def _people(path: str, query: Mapping[str, str], authorization: str, site: Site,
             HTTPStatus.FORBIDDEN,
             {"error": "no page_token is set, so single people and suspected devices are not shown"},
         )
-    if not site.people.allows(authorization.removeprefix("Bearer ")):
+    kind = authorization.partition(" ")[0].lower()  # the scheme's name is written in any case (RFC 9110)
+    if not site.people.allows(authorization[len("bearer ") :] if kind == "bearer" else authorization):
         return _as_json(
             HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"}
         )

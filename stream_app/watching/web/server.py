@@ -12,6 +12,7 @@ import errno
 import json
 import logging
 import math
+import re
 import socket
 import struct
 import threading
@@ -466,6 +467,10 @@ class _Requests:
         headers = {**HEADERS, "Content-Security-Policy": answer.policy}
         if answer.etag:
             headers |= {"ETag": answer.etag, "Cache-Control": "no-cache"}  # kept, and asked about each time
+        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = "POST" if request.path.endswith(TAKE) else "GET, HEAD"
+        elif answer.status == HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = "Bearer"
         if answer.etag and answer.etag in request.headers.get("If-None-Match", ""):
             response = web.StreamResponse(status=HTTPStatus.NOT_MODIFIED, headers=headers)
             body = b""
@@ -537,7 +542,9 @@ class _Requests:
 
 
 def _takes_gzip(request: web.BaseRequest) -> bool:
-    return "gzip" in request.headers.get("Accept-Encoding", "")
+    """Whether the client names gzip, and not with ``q=0``: that it cannot read it."""
+    offered = request.headers.get("Accept-Encoding", "").lower().replace(" ", "").split(",")
+    return any(re.fullmatch(r"gzip(?!;q=0(\.0*)?$)(;.*)?", each) for each in offered)
 
 
 def serve(

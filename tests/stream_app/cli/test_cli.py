@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import fields
@@ -14,6 +16,7 @@ import pytest
 from markupsafe import escape
 
 import tallyguard as tg
+from models import private_files
 from stream_app.cli.shared import print_table
 from stream_app.watching.wording import ceiling_in_words, in_a_hundred
 from tests.hex_keys import hex_key
@@ -270,6 +273,35 @@ def test_a_reader_that_has_seen_enough_is_no_problem(arguments: list[str]) -> No
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_who_closes_the_output_is_told_by_the_exit_status(closed: str) -> None:
+    """As services and cron jobs start commands (``>&-``)."""
+    called = f"{shlex.quote(sys.executable)} -c 'from stream_app.cli import main; main()' config show --json"
+    done = subprocess.run(["sh", "-c", f"{called} {closed}"], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("code", [errno.EFBIG, errno.ENOSPC, errno.EIO])
+def test_a_disk_that_takes_no_more_is_said_with_the_files_name(
+    tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """A write says neither which file nor why; and what was there before stays."""
+
+    def fails(descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    (files / "audit.json").write_text(
+        tallyguard("audit", "priors.json", "--schedule", "schedule.json", "--json").out
+    )
+    (files / "report.html").write_text("the last one")
+    monkeypatch.setattr(private_files.os, "fsync", fails)
+    result = tallyguard("report", "audit.json", "--output", "report.html")
+    assert result.code == 1
+    assert "report.html" in result.err
+    assert os.strerror(code) in result.err
+    assert (files / "report.html").read_text() == "the last one"
 
 
 @pytest.mark.parametrize(

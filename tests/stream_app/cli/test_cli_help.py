@@ -40,6 +40,7 @@ def test_every_command_has_examples_and_shows_defaults_as_they_are_typed(
 ) -> None:
     """What stands behind "default" can be typed behind the option; a first sentence fits its line."""
     text = " ".join(tallyguard(*words, "--help").out.split())
+    assert "\\b" not in text
     assert re.search(rf"Examples:.* tallyguard {' '.join(words)}", text)
     assert "[default: (" not in text
     flags = [one for one in LEAVES[words].params if getattr(one, "secondary_opts", None)]

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from models.prior_files import load_population, save_population
 from models.priors import MovementPrior, Population
+from stream_app.analysis.served import answer_of_run
 from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import SettingsError
@@ -24,6 +25,7 @@ from stream_app.watching.wording import epsilon_in_words
 from tests.watching.page_text import PageText, text_of_page
 
 NOBODY = "no risk of persons is computed"
+NO_CEILING = "No ceiling of persons was computed, so no rule was kept by it."
 ASSUMED = "everybody is half here, half there"
 
 
@@ -186,6 +188,35 @@ def test_the_page_without_people_shows_what_was_spent_and_no_risk(deployment: Pa
     restarted = StatusBoard((), settings.delta)
     run(settings, options, population_of(settings, None), observer=restarted)
     assert restarted.read().epsilon == status.epsilon
+
+
+@pytest.mark.parametrize("rule", ["", "[release.budget]\nadded = 0.1\n"])
+def test_page_annex_and_export_say_that_no_rule_is_kept_where_nobody_is_accounted(
+    deployment: Path, rule: str
+) -> None:
+    """With a rule, which is watched in vain, and without one."""
+    out, config = deployment / "out", deployment / "tallyguard.toml"
+    config.write_text(config.read_text() + rule)
+    (deployment / "nobody.json").write_text('{"locations": ["a", "b"], "people": []}')
+    command(
+        *("run", "--config", config, "--priors", deployment / "nobody.json", "--create-keys"),
+        *("--input", deployment / "messages.jsonl", "--output", out),
+    )
+    answer = answer_of_run(out)
+    assert (answer["state"], answer["sentence"]) == ("no rule", NO_CEILING)
+    assert "Run with priors" in answer["change"]
+    command("report", out, "--for", "dpia", "--public", "--output", deployment / "annex.html")
+    assert NOBODY in text_of_page((deployment / "annex.html").read_text())
+    assert NO_CEILING in command("export", out, "--output", deployment / "open-data")
+
+
+@pytest.mark.parametrize("text", ['["a", "b"]', '{\n"locations": ["a", "b"]\n}\n'])
+def test_a_json_document_is_no_list_of_places(deployment: Path, text: str) -> None:
+    """Its lines would be names that no sensor has."""
+    (deployment / "locations.txt").write_text(text)
+    refused = CliRunner().invoke(app, ["check", "--config", str(deployment / "tallyguard.toml")])
+    assert refused.exit_code == 1
+    assert "must have a name in each line, got a JSON document" in " ".join(refused.output.split())
 
 
 def test_every_place_says_which_counts_left_no_guarantee(deployment: Path) -> None:

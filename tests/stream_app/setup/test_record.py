@@ -25,6 +25,7 @@ from stream_app.setup.run_folder.record import (
     periods,
     read_entries,
 )
+from tests.stream_app.command_line import invoked
 from tests.stream_app.engine_support import json_lines, lines_of, messages_of_a_day, run_on
 
 OFFICER = Author("officer", "the trial is over")
@@ -142,6 +143,16 @@ def test_what_is_changed_or_taken_out_is_named(
         path.write_text("".join(f"{line}\n" for line in changed))
     faults = "; ".join(check_run(folder).faults)
     assert re.search(said, faults), faults
+
+
+def test_a_run_that_lost_its_description_is_not_taken_for_plans(whole: Path, tmp_path: Path) -> None:
+    """Both have a record; `verify` tells them apart by the logs."""
+    folder = tmp_path / "out"
+    shutil.copytree(whole, folder)
+    (folder / "run.json").unlink()
+    status, said = invoked("verify", folder)
+    assert status == 1
+    assert "no run.json in it" in said
 
 
 def test_a_run_refuses_to_go_on_over_what_was_changed(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_every_documented_variable_is_known_and_others_are_not_ours() -> None:
             "origin = 10:00:00",
             "setting origin must be a valid datetime, got another value",
         ),
+        ("locations = ['a']", "setting locations must be the path of a file, in quotes, got a list; correct"),
         ("horizon = true", "setting horizon must be a number, a text or a list of them, got true or false"),
         ("thresholds = [true]", "setting thresholds must be a number"),
         ("[release]\nsigma = true", "setting release.sigma must be a number"),

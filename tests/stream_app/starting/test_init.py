@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,20 @@ def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
     path = folder / name
     path.write_text(text)
     return path
+
+
+def test_what_is_to_be_typed_next_can_be_typed(tmp_path: Path) -> None:
+    """Whatever the folder is called, a shell takes the proposed commands apart as they are meant."""
+    city = tmp_path / "Linz & Wels's"
+    options = ("--timezone", "Europe/Vienna", "--sigma", "3")
+    status, said = invoked("init", written(tmp_path, WIDE), *options, "--output", city)
+    assert status == 0, said
+    proposed = re.search(r"tallyguard (check .+?) tallyguard (run .+?) tallyguard (ledger .+?) tally", said)
+    assert proposed
+    check, run, ledger = map(shlex.split, proposed.groups())
+    assert invoked(*check)[0] == 0
+    assert str(city / "messages.jsonl") in run
+    assert ledger == ["ledger", str(city / "out"), "--config", str(city / "tallyguard.toml")]
 
 
 @pytest.mark.slow

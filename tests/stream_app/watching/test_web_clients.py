@@ -291,6 +291,44 @@ def test_who_takes_gzip_is_sent_a_tenth(web: WebServer, board: StatusBoard) -> N
     client.close()
 
 
+@pytest.mark.parametrize(
+    ("offered", "is_packed"),
+    [("gzip;q=0", False), ("deflate, GZIP; q=0.000", False), ("gzip;q=0.5", True), ("br, GZIP", True)],
+)
+def test_who_says_it_cannot_read_gzip_is_sent_none(web: WebServer, offered: str, is_packed: bool) -> None:
+    client = HTTPConnection("127.0.0.1", web.port, timeout=SECONDS)
+    client.request("GET", "/state.json", headers={"Accept-Encoding": offered})
+    answer = client.getresponse()
+    assert (answer.getheader("Content-Encoding") == "gzip") == is_packed
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "header", "value"),
+    [
+        ("DELETE", "/metrics", "Allow", "GET, HEAD"),
+        ("GET", "/take", "Allow", "POST"),
+        ("GET", "/people.json", "WWW-Authenticate", "Bearer"),
+    ],
+)
+def test_a_refusal_says_by_its_header_what_is_taken(
+    web: WebServer, method: str, path: str, header: str, value: str
+) -> None:
+    """HTTP asks for it (RFC 9110), and clients and proxies go by it."""
+    client = HTTPConnection("127.0.0.1", web.port, timeout=SECONDS)
+    client.request(method, path)
+    assert client.getresponse().getheader(header) == value
+    client.close()
+
+
+@pytest.mark.slow
+def test_the_tokens_scheme_may_be_written_in_any_case(web: WebServer) -> None:
+    client = HTTPConnection("127.0.0.1", web.port, timeout=SECONDS)
+    client.request("GET", "/people.json", headers={"Authorization": "bearer a token of some length"})
+    assert client.getresponse().status == 200
+    client.close()
+
+
 def test_metrics_are_made_once_for_those_who_ask_together(
     web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect import sensorthings
 from stream_app.starting.connect.sensorthings import (
     ObservationMessage,
     ObservationReader,
@@ -19,6 +24,7 @@ from stream_app.starting.connect.sensorthings import (
     SensorThings,
     entity,
 )
+from tests.stream_app.starting.brokers.mosquitto import certificates
 from tests.stream_app.starting.brokers.run_folder import add_late, add_steps, noised, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import RECORDED, Datastreams, Recorded, serving
 
@@ -76,6 +82,57 @@ def hours(first: int, results: list[int]) -> list[tuple[str, Any]]:
 def hourly(first: int, results: list[int]) -> list[dict[str, Any]]:
     """The same as Observations."""
     return [{"phenomenonTime": at, "result": result} for at, result in hours(first, results)]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told_from_a_network_that_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensorthings, "_TRIES", 1)
+    _, certificate, key = certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(20)
+
+        def greet() -> None:
+            with suppress(OSError), context.wrap_socket(listening.accept()[0], server_side=True):
+                pass
+
+        service = threading.Thread(target=greet)
+        service.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(PeerError, match=r"certificate verify failed.*in ca_file"):
+            looked(settings_for(url, datastreams={"1": "a"}), tmp_path / "place.json")
+        service.join(20)
+
+
+def test_a_username_with_a_colon_is_refused_where_settings_are_read() -> None:
+    """The service would take what follows for the password."""
+    with pytest.raises(ValueError, match="must have no colon"):
+        settings_for("https://here", username="ada:eve", password="secret")
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"username": "ada", "password": "secret"},
+        {"username": "ada", "password": "pässwört €"},
+        {"token": "a token of some length"},
+    ],
+)
+def test_a_login_stays_with_its_service_when_that_redirects(tmp_path: Path, login: dict[str, str]) -> None:
+    """The other address is asked without it, and may answer."""
+    here, there = Datastreams(), Datastreams()
+    here.observations["1"] = []
+    there.observations["1"] = [{"phenomenonTime": "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z", "result": 3}]
+    with serving(here) as url, serving(there) as other:
+        here.failures = [307]
+        query = "$orderby=phenomenonTime%20asc&$top=3&$select=phenomenonTime,result"
+        here.failure_headers = {"Location": f"{other}/Datastreams(1)/Observations?{query}"}
+        found = looked(settings_for(url, datastreams={"1": "a"}, **login), tmp_path / "place.json")
+    assert spoken(found) == hours(0, [3])
+    assert all(here.headers)
+    assert there.headers == [None]
 
 
 def test_frost_is_read_page_by_page_and_resumed(tmp_path: Path) -> None:
