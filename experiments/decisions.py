@@ -293,9 +293,9 @@ budget kept against [who does not know where the others are](../../explanation/c
 
 {crowd}
 
-The larger the crowd, the more it buys: fewer counts are suppressed, and those let out carry less noise. It
-also depends on work, since who is not looked at in time counts as over: decisions in the crowd may take a
-quarter of `sharpen_operations`, here as set by default.
+In the crowd fewer counts are suppressed, and those let out carry less noise. It also depends on work, since
+who is not looked at in time counts as over, and of more people each gets less: decisions in the crowd may
+take a quarter of `sharpen_operations`, here as set by default.
 """
 
 
