@@ -45,6 +45,7 @@ from accounting.continuous.people import (
 )
 from accounting.continuous.published import OWN_COUNTS_OPERATIONS, Published, ceiling_by_own_counts
 from accounting.continuous.refine_kernel import (
+    CLOSER_VECTORS,
     FEW_VECTORS,
     FIRST_PRODUCTS,
     KEPT,
@@ -56,8 +57,6 @@ from accounting.continuous.refine_kernel import (
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from models.priors import Population
 
-CLOSER_VECTORS = FEW_VECTORS + 2
-"""Of a closer look at all people before the rest of the work: each fourfold work lowers a ceiling by less."""
 _ALL, _FIRST, _FEW, _CLOSER, _MORE, _WHOLE = 1, 2, 4, 8, 16, 32
 """The rounds that a chain went through, as bits of one number, its *way*."""
 

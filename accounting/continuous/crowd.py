@@ -15,7 +15,6 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous.account_state import digest_of, named, pack_state, taken, unpack_state
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
-from accounting.continuous.cascade import CLOSER_VECTORS
 from accounting.continuous.payer import LEAST_GAIN, Due, Payer, find_due, is_above
 from accounting.continuous.people import (
     ChainPositions,
@@ -28,6 +27,7 @@ from accounting.continuous.people import (
     take_people,
 )
 from accounting.continuous.refine_kernel import (
+    CLOSER_VECTORS,
     FEW_VECTORS,
     PER_LOOK,
     RawHorizon,

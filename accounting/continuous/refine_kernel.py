@@ -80,6 +80,7 @@ _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
 MOST_LAWS = 8  # last hits of the history that are distinguished; more lower the bound by less than 1 %
 _LEAST_VECTORS = 8  # with fewer, for a look at many people, the tree is small and has few laws
 FEW_VECTORS, FIRST_PRODUCTS, _FIRST_LAWS = 4, 3e5, 2  # of a first look; twice as many with each more vector
+CLOSER_VECTORS = FEW_VECTORS + 2  # of a look at all people before the rest of the work
 _FORGOTTEN, _FIRST_FORGOTTEN = 0.002, 0.02  # total variation that a place may still tell of one after it
 _WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second

@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, PeopleShares
-from accounting.continuous.cascade import CLOSER_VECTORS, FEW_VECTORS, alike_chains
+from accounting.continuous.cascade import alike_chains
 from accounting.continuous.payer import LEAST_GAIN, find_due
 from accounting.continuous.people import Groups
-from accounting.continuous.refine_kernel import FIRST_PRODUCTS, KEPT, count_hits, find_operations, refine
+from accounting.continuous.refine_kernel import (
+    CLOSER_VECTORS,
+    FEW_VECTORS,
+    FIRST_PRODUCTS,
+    KEPT,
+    count_hits,
+    find_operations,
+    refine,
+)
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 
 FIRST, FEW, CLOSER, ALL = range(4)
