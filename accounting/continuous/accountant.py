@@ -122,7 +122,7 @@ class AccountantView(NamedTuple):
 
     accounts: Accounts
     last_step: StepView
-    labels: NDArray[np.int32]  # (HISTORY + T, M) outcomes of the locations in the last horizon and before it
+    seen: SeenSteps  # (HISTORY + T rows) of the last horizon and before it
     most_places: int
 
 
@@ -373,8 +373,8 @@ class ContinuousAccountant:
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; not to be written to."""
-        accounts, last_step, labels = self._accounts, self._running.view_before, self._running.seen.labels
-        return AccountantView(accounts, last_step, labels, self._most_places)
+        running = self._running
+        return AccountantView(running.accounts, running.view_before, running.seen, self._most_places)
 
     @property
     def refining(self) -> Accounts:

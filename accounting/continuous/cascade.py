@@ -2,14 +2,15 @@
 
 What the work of a step (:mod:`accounting.continuous.payer`) is spent on:
 
-1. People who are owed it are refined with all vectors, whatever that costs (:attr:`Due.is_owed`).
-2. A share that can pay all vectors for all its other people does so.
+1. People who are owed it are looked at with few vectors, as decisions look at them, whatever that costs
+   (:attr:`Due.is_owed`).
+2. A share that can pay all vectors for all its people does so.
 3. Any other share goes through four rounds, each as far as the work lasts, first where most is added: a
    first look, through the noise or as if every count were exact, whichever says more for little work; for
    these people few vectors through the noise, where the first look was not; a closer look through the noise
    with four times the work, where that did not suffice; then all vectors. The later ones leave out who has
    next to no added risk. Bounds through noise are paid for beforehand as if they took all that they may; what
-   they leave pays for more people.
+   they leave pays for more people. Who is owed few vectors has had the first two rounds.
 
 Where there are counts over windows, a last round looks at them as they are published, with what is left of
 the work (:mod:`accounting.continuous.published`).
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.own_counts_bound import BY_OWN_COUNTS
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE
 from accounting.continuous.accounts_kernel import Accounts
-from accounting.continuous.payer import LEAST_GAIN, Due, Payer
+from accounting.continuous.payer import LEAST_GAIN, Due, Payer, decided_with, with_vectors
 from accounting.continuous.people import (
     CellPositions,
     ChainPositions,
@@ -114,11 +115,16 @@ class Units:
         np.add.at(found, self.holders.account[cells], self.holders.people[cells])
         return found
 
+    @cached_property
+    def people(self) -> NDArray[np.int64]:
+        """The number of people of each unit, (U,), one chain a person."""
+        found = np.zeros(self.chain.size, dtype=np.int64)
+        np.add.at(found, self.of_cell[0], self.holders.people)
+        return found
+
     def most_people(self, units: int | None) -> int:
-        """The most people that this many units have, one chain a person; in all units for None."""
-        people = np.zeros(self.chain.size, dtype=np.int64)
-        np.add.at(people, self.of_cell[0], self.holders.people)
-        return int(np.sort(people)[::-1][: people.size if units is None else min(units, people.size)].sum())
+        """The most people that this many units have; in all units for None."""
+        return int(np.sort(self.people)[::-1][:units].sum())
 
 
 # Windows that come again, as of sensors that count all day long, are refined once: what is slow about the
@@ -224,22 +230,12 @@ class Cascade:
 
     def _refine_whole(self, payer: Payer) -> None:
         """The last round, for who still has added risk: windows as they were published."""
-        chosen, added = self._matters, self._risk - self._accounts.state.baseline[self._chain]
-        units = np.flatnonzero(chosen)
-        cost = self._of_own_counts(units)
-        chosen[units] = payer.pay_owed_first(units, cost, self._is_owed[units], added[units])
-        self._run(chosen, _WHOLE, self._accounts.horizon.vectors)
+        self._run_paid(payer, self._matters, _WHOLE, self._accounts.horizon.vectors)
 
     @property
     def _matters(self) -> NDArray[np.bool_]:
         """Units with more than next to no added risk."""
         return np.asarray(self._risk > self._accounts.state.baseline[self._chain] + LEAST_GAIN)
-
-    def _of_own_counts(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cost of the bound by own counts for each of these due units, (n,)."""
-        accounts, chain = self._accounts, self._chain[units]
-        places = np.diff(accounts.population.places_start)[chain]
-        return OWN_COUNTS_OPERATIONS * places * (accounts.horizon.mistakes + 1)
 
     def _lower_by_own_counts(self, accounts: Accounts, chains: NDArray[np.int64]) -> None:
         state = accounts.state
@@ -252,13 +248,23 @@ class Cascade:
     def _refine_in_steps(self, payer: Payer) -> None:
         """The rounds that look at what windows show in single steps."""
         vectors, is_noised = self._accounts.horizon.vectors, self._seen.is_noised
-        whole = self._paid_whole(payer, vectors)
+        owed = np.flatnonzero(self._is_owed)
+        few = decided_with(vectors)
+        self._run(self._among(owed), _FEW, few)
+        payer.charge(owed, self._operations(owed, _FEW, few, self._products[owed]))
+        all_units = np.arange(self._due.size)
+        could = all_units[payer.of_whole_shares(all_units, LEAST_OPERATIONS)]
+        cost = self._operations(could, _ALL, vectors)
+        is_whole = payer.of_whole_shares(could, cost)
+        payer.charge(could[is_whole], cost[is_whole])
+        whole = self._among(could[is_whole])
         self._run(whole, _ALL, vectors)
-        if whole.all():
-            return
-        first = self._run_paid(payer, ~whole, _FIRST, FEW_VECTORS)
+        has_few = self._among(owed) & ~whole
+        first = self._run_paid(payer, ~whole & ~has_few, _FIRST, FEW_VECTORS)
         if is_noised:
             self._run_paid(payer, first & self._matters & (self._products < 0.0), _FEW, FEW_VECTORS)
+        first |= has_few
+        if is_noised:
             is_open = first & self._matters & (self._products >= FIRST_PRODUCTS)
             self._run_paid(payer, is_open & (vectors > CLOSER_VECTORS), _CLOSER, CLOSER_VECTORS)
         if is_noised or self._accounts.horizon.mistakes > 0:
@@ -312,43 +318,33 @@ class Cascade:
 
         With the ``products`` (n,) that their bounds through noise took what it was, else what it may be.
         """
-        chains = ChainPositions(self._chain[units])
-        return find_operations(self._accounts, chains, vectors, self._hits, way == _FIRST, products)
-
-    def _paid_whole(self, payer: Payer, vectors: int) -> NDArray[np.bool_]:
-        """Units that get all vectors at once: those owed it, and all of a share that can pay for all."""
-        is_paid = self._is_owed.copy()
-        if not payer.is_limited:
-            return np.ones_like(is_paid)
-        owed, others = np.flatnonzero(is_paid), np.flatnonzero(~is_paid)
-        payer.charge(owed, self._operations(owed, _ALL, vectors))
-        others = others[payer.of_whole_shares(others, LEAST_OPERATIONS)]
-        cost = self._operations(others, _ALL, vectors)
-        is_whole = payer.of_whole_shares(others, cost)
-        payer.charge(others[is_whole], cost[is_whole])
-        is_paid[others[is_whole]] = True
-        return is_paid
+        accounts, chains = self._accounts, ChainPositions(self._chain[units])
+        if way == _WHOLE:
+            places = np.diff(accounts.population.places_start)[chains]
+            return OWN_COUNTS_OPERATIONS * places * (accounts.horizon.mistakes + 1)
+        return find_operations(accounts, chains, vectors, self._hits, way == _FIRST, products)
 
     def _run_paid(self, payer: Payer, among: NDArray[np.bool_], way: int, vectors: int) -> NDArray[np.bool_]:
         """Refine those ``among`` the units that their shares pay for, where most is added first; which."""
-        added = self._risk - self._accounts.state.baseline[self._chain]
-        done, left = np.zeros_like(among), np.flatnonzero(among)
-        while left.size:
-            some = left[payer.within_reach(left, added[left], LEAST_OPERATIONS)]
-            cost = self._operations(some, way, vectors)
-            is_paid = payer.pay_where_most_is_gained(some, cost, added[some])
-            paid, chosen = some[is_paid], np.zeros_like(among)
-            chosen[paid] = True
-            self._run(chosen, way, vectors)
-            unused = cost[is_paid] - self._operations(paid, way, vectors, self._products[paid])
-            payer.charge(paid, -unused)
-            done |= chosen
-            left = left[~chosen[left]] if unused.any() else left[:0]
-        return done
+        units = np.flatnonzero(among)
+
+        def run(paid: NDArray[np.int64]) -> NDArray[np.int64]:
+            self._run(self._among(units[paid]), way, vectors)
+            return self._operations(units[paid], way, vectors, self._products[units[paid]])
+
+        added = (self._risk - self._accounts.state.baseline[self._chain])[units]
+        cost_of = lambda some: self._operations(units[some], way, vectors)  # noqa: E731
+        return self._among(units[payer.spend(units, added, cost_of, run, LEAST_OPERATIONS)])
+
+    def _among(self, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the due units these are, (u,)."""
+        found = np.zeros(self._due.size, dtype=np.bool_)
+        found[units] = True
+        return found
 
     def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int) -> None:
         """Refine these units with this many vectors, starting from the figures that each one has."""
-        accounts = self._accounts._replace(horizon=self._accounts.horizon._replace(vectors=vectors))
+        accounts = with_vectors(self._accounts, vectors)
         for before in np.unique(self._way[chosen]).tolist():
             members, known = chosen & (self._way == before), self._refined[before]
             refined = self._refined.get(before | way)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,16 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous.account_state import digest_of, named, pack_state, taken, unpack_state
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
-from accounting.continuous.payer import LEAST_GAIN, Due, Payer, find_due, is_above
+from accounting.continuous.cascade import Units
+from accounting.continuous.payer import (
+    LEAST_GAIN,
+    Due,
+    Payer,
+    decided_with,
+    find_due,
+    is_above,
+    with_vectors,
+)
 from accounting.continuous.people import (
     ChainPositions,
     RiskFigures,
@@ -28,7 +38,7 @@ from accounting.continuous.people import (
 )
 from accounting.continuous.refine_kernel import (
     CLOSER_VECTORS,
-    FEW_VECTORS,
+    LEAST_OPERATIONS,
     PER_LOOK,
     RawHorizon,
     count_hits,
@@ -67,7 +77,7 @@ from models.releases import StepSchedule
 # ``f`` is smallest at ``b_1``, where counts reveal least. The kernels add the terms from the last one on, so
 # that they can stop when ``f(b_1)`` in place of all terms that are missing already decides.
 
-_ROUNDING = 1e-12  # relative, of a sum of a few terms: the bound must not be too small
+ROUNDING = 1e-12  # relative, of a sum of a few terms: the bound must not be too small
 
 
 class Levels(NamedTuple):
@@ -96,14 +106,22 @@ def level_horizon(
 
 @jit
 def success_at_level(
-    horizon: HorizonRules, person: LevelHorizon, levels: Levels, k: int
+    horizon: HorizonRules,
+    person: LevelHorizon,
+    levels: Levels,
+    k: int,
+    known: float,
+    shift: NDArray[np.float64],
 ) -> tuple[float, float]:
-    """The bound through noise, with the counts erased at level ``k``; and the products that it took."""
+    """The bound through noise, with the counts erased at level ``k``; and the products that it took.
+
+    ``known`` and ``shift`` as for :func:`~accounting.continuous.refine_kernel.noised_success`.
+    """
     rows = slice(person.row, person.row + HISTORY + horizon.steps)
     whole = levels.seen[k]
     seen = SeenSteps(whole.labels[rows], whole.channel[rows], whole.tables)
     past = noised_past(person.raw, seen, horizon.vectors)
-    found = noised_success(person.raw, seen, horizon, past, 1.0, np.empty(0))
+    found = noised_success(person.raw, seen, horizon, past, known, shift)
     return max(found.value, person.least), found.products + past.operations / PER_LOOK
 
 
@@ -116,7 +134,8 @@ def success_by_levels(
     1 as soon as it cannot become lower than ``known``, a bound that holds already. Counts reveal least at the
     first level, so ``f(b_1)`` is a lower bound on the terms that are still to be added.
     """
-    lowest, products = success_at_level(horizon, person, levels, 0)
+    unknown = np.empty(0)
+    lowest, products = success_at_level(horizon, person, levels, 0, 1.0, unknown)
     highest, smaller, total = everything, 0.0, 0.0
     for k in range(len(levels.probability) - 1, -1, -1):
         total += (levels.probability[k] - smaller) * highest
@@ -126,33 +145,42 @@ def success_by_levels(
         # An adversary who sees less than at this level does no better: f falls with the level.
         found = lowest
         if k > 0:
-            found, more = success_at_level(horizon, person, levels, k)
+            found, more = success_at_level(horizon, person, levels, k, 1.0, unknown)
             products += more
         highest = min(highest, found)
     total += (1.0 - smaller) * highest
-    return total * (1.0 + _ROUNDING), products
+    return total * (1.0 + ROUNDING), products
 
 
 @jit
-def is_within_by_levels(horizon: HorizonRules, person: LevelHorizon, levels: Levels, limit: float) -> bool:
-    """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``, by few levels.
+def is_within_by_levels(
+    horizon: HorizonRules,
+    person: LevelHorizon,
+    levels: Levels,
+    limit: float,
+    known: float,
+    shift: NDArray[np.float64],
+) -> tuple[bool, float]:
+    """Whether :func:`success_by_levels` is at most ``limit``, by few levels; and the products that it took.
 
     Each further level lowers the bound, so the search ends once it is within the limit. It also ends if even
     the first level, at which counts reveal least, leaves it above the limit.
     """
-    if max(least_exact_bound(person.raw, horizon), person.least) <= limit:
-        return True
-    lowest, _ = success_at_level(horizon, person, levels, 0)
+    lowest, products = success_at_level(horizon, person, levels, 0, known, shift)
     highest, smaller, total = 1.0, 0.0, 0.0
     for k in range(len(levels.probability) - 1, -1, -1):
         total += (levels.probability[k] - smaller) * highest
         smaller = levels.probability[k]
-        if (total + (1.0 - smaller) * lowest) * (1.0 + _ROUNDING) > limit:
-            return False
-        highest = min(highest, lowest if k == 0 else success_at_level(horizon, person, levels, k)[0])
-        if (total + (1.0 - smaller) * highest) * (1.0 + _ROUNDING) <= limit:
-            return True
-    return False
+        if (total + (1.0 - smaller) * lowest) * (1.0 + ROUNDING) > limit:
+            return False, products
+        found = lowest
+        if k > 0:
+            found, more = success_at_level(horizon, person, levels, k, known, shift)
+            products += more
+        highest = min(highest, found)
+        if (total + (1.0 - smaller) * highest) * (1.0 + ROUNDING) <= limit:
+            return True, products
+    return False, products
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -297,6 +325,18 @@ class CrowdAccount:
     def levels(self) -> Levels:
         """What was seen in the last steps, at each level."""
         return Levels(LEVELS, tuple(self._seen))
+
+    def levels_with(self, step: StepSchedule, crowds: StepCrowd, at: Sequence[int]) -> Levels:
+        """The last steps and this one, at these levels."""
+        probability = tuple(LEVELS[k] for k in at)
+        erased = (self.erased(step, crowds, level) for level in probability)
+        return Levels(probability, tuple(map(followed_by, (self._seen[k] for k in at), erased)))
+
+    @property
+    def units(self) -> Units:
+        """The people as a step's work is paid for: each alone, because others are in each one's crowd."""
+        everybody = ChainPositions(np.arange(len(self.population)))
+        return Units.of(self.informed.holders, self.informed.people_shares.count, everybody, 1)
 
     def ask(self, step: StepSchedule) -> StepCrowd:
         """The crowd that each release of the next step would hide among; changes nothing.
@@ -505,13 +545,14 @@ class CrowdAccount:
         self._risks = CrowdRisks(mean, by, reached, self._risks.reached, is_unreached)
 
     def _if_exact(self, due: Due, step: int, everything: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Bounds if all counts were exact, (C,); for people owed it refined as decisions are, and in full."""
+        """Bounds if all counts were exact, (C,); for people owed it refined as decisions are."""
         most, owed = everything.copy(), due.chains[due.is_owed]
-        for vectors in sorted({decided_with(self.settings.vectors), self.settings.vectors}):
-            if owed.size:
-                success, accounts = np.empty(owed.size), with_vectors(self._accounts, vectors)
-                find_exact_success(accounts, owed, step, self._seen[0].labels, success)
-                most[owed] = np.minimum(most[owed], np.maximum(success, self._accounts.state.baseline[owed]))
+        success, accounts = (
+            np.empty(owed.size),
+            with_vectors(self._accounts, decided_with(self.settings.vectors)),
+        )
+        find_exact_success(accounts, owed, step, self._seen[0].labels, success)
+        most[owed] = np.minimum(most[owed], np.maximum(success, self._accounts.state.baseline[owed]))
         return most
 
     def _due(self, risk: NDArray[np.float64]) -> Due:
@@ -530,8 +571,9 @@ class CrowdAccount:
         return Due(ChainPositions(due.chains[is_due]), is_owed[is_due])
 
     def _looked_at(self, due: Due, look: _Look) -> NDArray[np.bool_]:
-        """Who of the due was looked at, (n,): in full who is owed it, and all of a share that can pay that.
+        """Who of the due was looked at, (n,): in full all of a share that can pay that.
 
+        Who is owed it is looked at as decisions look, whatever that costs: at one level with few vectors.
         Others at one level with few vectors, at all levels with few, closer, then in full, each as far as the
         work goes and first where most is added, as in :class:`~accounting.continuous.cascade.Cascade`.
         """
@@ -539,40 +581,25 @@ class CrowdAccount:
         few, closer = decided_with(vectors), min(CLOSER_VECTORS, vectors)
         rounds = [(few, ONE_LEVEL), *((each, ALL_LEVELS) for each in (few, closer, vectors))]
         payer = Payer(self.informed.people_shares.by_chain(self.population.draws), self.settings.operations)
-        is_whole = due.is_owed | (not payer.is_limited)
-        if payer.is_limited:
-            cost = look.cost(chains, vectors, ALL_LEVELS)
-            payer.charge(chains[is_whole], cost[is_whole])
-            others = np.flatnonzero(~is_whole)
-            others = others[payer.of_whole_shares(chains[others], cost[others])]
-            payer.charge(chains[others], cost[others])
-            is_whole[others] = True
-        look.run(chains[due.is_owed], *rounds[0])  # as decisions may have cleared them
-        look.run(chains[is_whole], vectors, ALL_LEVELS)
-        found, is_open = is_whole.copy(), ~is_whole
-        for each in dict.fromkeys(rounds):
-            done, left = np.zeros_like(is_open), np.flatnonzero(is_open)
-            while left.size:
-                cost, added = look.cost(chains[left], *each), look.added[chains[left]]
-                is_paid = payer.pay_where_most_is_gained(chains[left], cost, added)
-                paid = left[is_paid]
-                unused = cost[is_paid] - look.run(chains[paid], *each)
-                payer.charge(chains[paid], -unused)
-                done[paid] = True
-                left = left[~is_paid] if unused.any() else left[:0]
-            found |= done
-            is_open = done & (look.added[chains] > LEAST_GAIN)
+        owed = due.is_owed
+        payer.charge(chains[owed], look.run(chains, *rounds[0], np.flatnonzero(owed)))
+        everybody = np.arange(chains.size)
+        cost = look.cost(chains, vectors, ALL_LEVELS, everybody)
+        is_whole = payer.of_whole_shares(chains, cost)
+        payer.charge(chains[is_whole], cost[is_whole])
+        look.run(chains, vectors, ALL_LEVELS, np.flatnonzero(is_whole))
+        found, is_open = is_whole | owed, ~is_whole & ~owed
+        for vectors, at in dict.fromkeys(rounds):
+            among, left = np.flatnonzero(is_open), chains[is_open]
+            cost_of = partial(look.cost, left, vectors, at)
+            run = partial(look.run, left, vectors, at)
+            is_done = np.zeros_like(found)
+            least = LEAST_OPERATIONS * len(at)
+            is_done[among] = payer.spend(left, look.added[left], cost_of, run, least)
+            found |= is_done
+            is_done |= owed & ~is_whole & ((vectors, at) == rounds[0])
+            is_open = is_done & (look.added[chains] > LEAST_GAIN)
         return found
-
-
-def decided_with(vectors: int) -> int:
-    """With how many vectors decisions look at a crowd where their work is limited."""
-    return min(FEW_VECTORS, vectors)
-
-
-def with_vectors(accounts: Accounts, vectors: int) -> Accounts:
-    """The accounts with other vectors for their refined bounds."""
-    return accounts._replace(horizon=accounts.horizon._replace(vectors=vectors))
 
 
 class _Look(NamedTuple):
@@ -595,21 +622,24 @@ class _Look(NamedTuple):
         chains: NDArray[np.int64],
         vectors: int,
         at: Sequence[int],
+        some: NDArray[np.int64],
         products: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]:
-        """Of a look at each ``at`` these levels, (n,): of so many ``products``, if that is known."""
+        """Of a look at ``some`` of the chains at these levels, (n,): of so many ``products``, if known."""
         hits, mean = count_hits(self.levels.seen[0]), None if products is None else products / len(at)
         return len(at) * find_operations(
-            self.accounts, ChainPositions(chains), vectors, hits, products is not None, mean
+            self.accounts, ChainPositions(chains[some]), vectors, hits, products is not None, mean
         )
 
-    def run(self, chains: NDArray[np.int64], vectors: int, at: Sequence[int]) -> NDArray[np.int64]:
-        """Look at these; what it cost, (n,)."""
-        accounts = with_vectors(self.accounts, vectors)
+    def run(
+        self, chains: NDArray[np.int64], vectors: int, at: Sequence[int], some: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Look at ``some`` of the chains; what it cost, (n,)."""
+        accounts, chosen = with_vectors(self.accounts, vectors), chains[some]
         probability, seen = self.levels
         levels = Levels(tuple(probability[k] for k in at), tuple(seen[k] for k in at))
-        success, products = self.risk[chains], np.empty(chains.size)
-        find_success_by_levels(accounts, chains, self.step, levels, self.if_exact[chains], success, products)
-        self.by[chains[success < self.risk[chains]]] = _LEVELS
-        self.risk[chains] = success
-        return self.cost(chains, vectors, at, products)
+        success, products = self.risk[chosen], np.empty(chosen.size)
+        find_success_by_levels(accounts, chosen, self.step, levels, self.if_exact[chosen], success, products)
+        self.by[chosen[success < self.risk[chosen]]] = _LEVELS
+        self.risk[chosen] = success
+        return self.cost(chains, vectors, at, some, products)

@@ -17,10 +17,25 @@ from numpy.typing import NDArray
 from accounting.bounds.radius import budget_within
 from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
 from accounting.continuous.people import ChainPositions, PeopleShares
+from accounting.continuous.refine_kernel import FEW_VECTORS
 from accounting.settings import HorizonSettings, RiskBudget
 
 LEAST_GAIN = 1e-4
 """Added risk for which nobody is refined further: the ceiling is at most so much too high."""
+
+
+def decided_with(vectors: int) -> int:
+    """With how many vectors decisions look at people, where accounts have so many."""
+    return min(FEW_VECTORS, vectors)
+
+
+def with_vectors(accounts: Accounts, vectors: int) -> Accounts:
+    """The accounts with other vectors for their refined bounds."""
+    return accounts._replace(horizon=accounts.horizon._replace(vectors=vectors))
+
+
+_AT_MOST_BY_COST = 4
+"""A decision's looks cost a fourth to a sixth of what they may (600 people of the demo's city)."""
 
 
 class Due(NamedTuple):
@@ -74,8 +89,7 @@ def _level(limit: RiskBudget, state: HorizonState) -> NDArray[np.float64]:
 class Payer:
     """What each share has left to spend on some of its people, or on units of people who are alike.
 
-    ``people`` (n,) are positions in ``shares``, ``cost`` (n,) is each one's. Each method says for whom the
-    work is done, (n,), and takes their cost off what their shares have left.
+    ``people`` (n,) are positions in ``shares``, ``cost`` (n,) is each one's.
     """
 
     def __init__(self, shares: PeopleShares, operations: int | None) -> None:
@@ -84,11 +98,6 @@ class Payer:
         self._left: NDArray[np.int64] | None = None
         if operations is not None:
             self._left = np.full(shares.count, operations // shares.count, dtype=np.int64)
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a limit at all."""
-        return self._left is not None
 
     def charge(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
         """Pay for all of these, whatever that costs: less than nothing may be left. A negative cost is given
@@ -104,74 +113,69 @@ class Payer:
         is_whole = self._total(people, cost) <= self._left
         return np.asarray(is_whole[self.shares.share[people]])
 
-    def within_reach(
-        self, people: NDArray[np.int64], gain: NDArray[np.float64], least: int
-    ) -> NDArray[np.int64]:
+    def spend(
+        self,
+        people: NDArray[np.int64],
+        gain: NDArray[Any],
+        cost_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        run: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        least: int,
+        is_worth: Callable[[NDArray[np.bool_]], NDArray[np.bool_]] | None = None,
+    ) -> NDArray[np.bool_]:
+        """Look at these people as far as the work goes, first where most may be gained; at whom, (n,).
+
+        Not by gain over cost: then whoever is expensive and most exposed would never be reached. Equals go by
+        rank, and each share ends at the first who costs more than it has left. ``cost_of`` some positions is
+        what they may cost, not less than ``least``; ``run`` looks at them and says what it did cost: what is
+        left of that pays for more. ``is_worth`` may say for whom the work is spent at all, (n,), given who
+        has been looked at and who could be now, (n,).
+        """
+        done, left = np.zeros(people.size, dtype=np.bool_), np.arange(people.size)
+        while left.size:
+            some = left[self._within_reach(people[left], gain[left], least)]
+            cost = cost_of(some)
+            is_paid = self._affordable(people[some], cost, gain[some])
+            if is_worth is not None:
+                could = done.copy()
+                could[some[self._affordable(people[some], cost // _AT_MOST_BY_COST, gain[some])]] = True
+                is_paid &= is_worth(could)[some]
+            paid = some[is_paid]
+            self.charge(people[paid], cost[is_paid])
+            unused = cost[is_paid] - run(paid)
+            self.charge(people[paid], -unused)
+            done[paid] = True
+            left = left[~done[left]] if unused.any() else left[:0]
+        return done
+
+    def _within_reach(self, people: NDArray[np.int64], gain: NDArray[Any], least: int) -> NDArray[np.int64]:
         """Positions of those with most ``gain`` whom their shares could pay for at the ``least`` cost.
 
-        ``people`` (n,) come share by share. Ties with the last one are included. For example, a share has
-        80 000 operations left and a person costs at least 35 000: only the two with most gain are within
-        reach, and only their costs matter.
+        Ties with the last one are included. For example, a share has 80 000 operations left and a person
+        costs at least 35 000: only the two with most gain are within reach, and only their costs matter.
         """
         if self._left is None:
             return np.arange(people.size)
-        begin = np.searchsorted(self.shares.share[people], np.arange(self._left.size + 1)).tolist()
+        by_share = np.argsort(self.shares.share[people], kind="stable")
+        begin = np.searchsorted(self.shares.share[people[by_share]], np.arange(self._left.size + 1)).tolist()
         is_reached = np.ones(people.size, dtype=np.bool_)
         for each, most in enumerate((np.maximum(self._left, 0) // least).tolist()):
-            own = gain[begin[each] : begin[each + 1]]
-            if most < own.size:
-                least_gain = np.partition(own, -most)[-most] if most else np.inf
-                is_reached[begin[each] : begin[each + 1]] = own >= least_gain
+            members = by_share[begin[each] : begin[each + 1]]
+            if most < members.size:
+                own = gain[members]
+                is_reached[members] = own >= np.partition(own, -most)[-most] if most else False
         return np.flatnonzero(is_reached)
 
-    def pay_where_most_is_gained(
-        self, people: NDArray[np.int64], cost: NDArray[np.int64], gain: NDArray[np.float64]
+    def _affordable(
+        self, people: NDArray[np.int64], cost: NDArray[np.int64], gain: NDArray[Any]
     ) -> NDArray[np.bool_]:
-        """Pay first where most may be gained (``gain``, (n,)), as far as the work goes.
-
-        Not by gain over cost: then whoever is expensive and most exposed would never be reached.
-        """
-        return self.pay_in_order(people, cost, -gain)
-
-    def pay_owed_first(
-        self,
-        people: NDArray[np.int64],
-        cost: NDArray[np.int64],
-        is_owed: NDArray[np.bool_],
-        gain: NDArray[np.float64],
-    ) -> NDArray[np.bool_]:
-        """Pay for all who are owed it, and for others where most may be gained."""
-        chosen, others = is_owed.copy(), np.flatnonzero(~is_owed)
-        self.charge(people[is_owed], cost[is_owed])
-        chosen[others] = self.pay_where_most_is_gained(people[others], cost[others], gain[others])
-        return chosen
-
-    def pay_in_order(
-        self,
-        people: NDArray[np.int64],
-        cost: NDArray[np.int64],
-        order: NDArray[Any],
-        is_worth: Callable[[NDArray[np.bool_]], NDArray[np.bool_]] | None = None,
-    ) -> NDArray[np.bool_]:
-        """Pay for the least of ``order`` (n,), equals by rank, until one costs more than is left.
-
-        ``is_worth`` may then say for whom of these (n,) the work is spent at all.
-        """
-        chosen = np.ones(people.size, dtype=np.bool_)
+        """Whom of these their shares can pay for until one costs more than is left, (n,)."""
+        found = np.ones(people.size, dtype=np.bool_)
         if self._left is not None:
-            by_share = np.lexsort((self.shares.rank[people], order, self.shares.share[people]))
+            by_share = np.lexsort((self.shares.rank[people], -gain, self.shares.share[people]))
             share, spent = self.shares.share[people[by_share]], np.cumsum(cost[by_share])
             before = np.concatenate((np.zeros(1, dtype=np.int64), spent))[np.searchsorted(share, share)]
-            chosen[by_share] = spent - before <= self._left[share]
-        if is_worth is not None:
-            chosen &= is_worth(chosen)
-        self.charge(people[chosen], cost[chosen])
-        return chosen
-
-    def close(self, people: NDArray[np.int64]) -> None:
-        """The shares of these people pay for nothing more."""
-        if self._left is not None:
-            self._left[self.shares.share[people]] = -1
+            found[by_share] = spent - before <= self._left[share]
+        return found
 
     def _total(self, people: NDArray[np.int64], cost: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """The summed cost in each share; one number is the cost of each of these people."""

@@ -82,7 +82,7 @@ _LEAST_VECTORS = 8  # with fewer, for a look at many people, the tree is small a
 FEW_VECTORS, FIRST_PRODUCTS, _FIRST_LAWS = 4, 3e5, 2  # of a first look; twice as many with each more vector
 CLOSER_VECTORS = FEW_VECTORS + 2  # of a look at all people before the rest of the work
 _FORGOTTEN, _FIRST_FORGOTTEN = 0.002, 0.02  # total variation that a place may still tell of one after it
-_WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
+WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
 
@@ -384,7 +384,7 @@ def refine(
             divergence = exact_divergence(accounts, person, raw, carried)
             lowest = known = min(found[0], divergence)
             by = BY_RAW_SUCCESS if found[0] <= divergence else BY_DIVERGENCE
-        least_worth = max(baseline + _WORTH_MORE, horizon.refined_from)
+        least_worth = max(baseline + WORTH_MORE, horizon.refined_from)
         products[k] = -1.0
         if (is_clear or not is_first_look) and min(lowest, state.risk[person]) > least_worth:
             if found[2] != known:

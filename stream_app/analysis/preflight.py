@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import DECIDING_PART, DECIDING_PART_IN_CROWD
+from accounting.decisions.what_if import DECIDING_PART, DECIDING_PART_BESIDE
 from accounting.exposure.crowd import SensorCrowd, equivalent_sigma, with_strangers
 from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
@@ -390,8 +390,8 @@ def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
     part = OPERATION_SECONDS * min(needed, given) / settings.kafka.partitions
     if part > settings.kafka.stall_seconds / 2:
         yield _found("stall", "kafka.stall_seconds", took=duration(part))
-    deciding_part = DECIDING_PART_IN_CROWD if settings.adversary == CROWD else DECIDING_PART
-    deciding = OPERATION_SECONDS * given / deciding_part / settings.kafka.partitions
+    of_all = 1.0 / DECIDING_PART + (1.0 / DECIDING_PART_BESIDE if settings.adversary == CROWD else 0.0)
+    deciding = OPERATION_SECONDS * given * of_all / settings.kafka.partitions
     if settings.release.mechanism == "budget" and deciding > settings.kafka.answer_seconds:
         yield _found("late_answers", "kafka.answer_seconds", seconds=deciding)
 

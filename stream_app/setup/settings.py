@@ -190,7 +190,7 @@ class Settings(BaseSettings):
     100; 0 = no attack"""
     sharpen_operations: int = Field(default=OPERATIONS, ge=0, le=MAX_OPERATIONS)
     """work of recomputing in a step, in operations of about a nanosecond of one core; under a risk budget
-    deciding takes a twentieth more, in the crowd a quarter"""
+    deciding takes a quarter more, in the crowd three tenths"""
     risk_every: int = Field(default=100, ge=1)
     """steps between records of every person's risk"""
     most_exposed: int | None = Field(default=None, ge=0)

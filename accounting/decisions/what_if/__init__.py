@@ -5,7 +5,7 @@
 
 from accounting.decisions.what_if.questions import (
     DECIDING_PART,
-    DECIDING_PART_IN_CROWD,
+    DECIDING_PART_BESIDE,
     AnnouncedStep,
     NextStep,
     NextStepOfWindows,

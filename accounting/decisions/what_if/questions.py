@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts
-from accounting.continuous.crowd import CrowdAccount
+from accounting.continuous.crowd import ONE_LEVEL, CrowdAccount, Levels
 from accounting.continuous.horizon_kernel import Transition
 from accounting.decisions import OverLimit
 from accounting.decisions.what_if.limits_kernel import (
@@ -29,10 +30,10 @@ from accounting.decisions.what_if.limits_kernel import (
     find_terms,
 )
 from accounting.decisions.what_if.prospects import Prospects
-from accounting.decisions.what_if.refined_check import CrowdCheck, RefinedCheck
+from accounting.decisions.what_if.refined_check import RefinedCheck
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.own_counts import RevealedInformation
-from accounting.exposure.step_information import SensorInformation, observe
+from accounting.exposure.step_information import SensorInformation, followed_by, observe, seen_release
 from accounting.exposure.step_information.observation import StepView
 from accounting.settings import RiskBudget
 from models.mechanisms import Mechanism, Raw, Suppressed, Tabulated
@@ -162,11 +163,11 @@ _EFFECTS_KEPT = 4
 """How many effects are kept to start from: a search changes few sensors at a time, so the next is similar."""
 
 
-DECIDING_PART = 20
-"""A decision may cost a twentieth of the work of accounting the step, because the release waits for it."""
+DECIDING_PART, DECIDING_PART_BESIDE = 4, 20
+"""A decision may cost a quarter of the work of accounting the step, because the release waits for it.
 
-DECIDING_PART_IN_CROWD = 4
-"""A quarter in the crowd, where each candidate is evaluated separately and unevaluated people are over."""
+In a crowd a twentieth more goes to whom the informed account may clear.
+"""
 
 _EXACT = Raw()
 
@@ -217,12 +218,15 @@ class WhatIf:
         crowd: CrowdAccount | None = None,
         *,
         has_windows: bool = False,
+        deciding_part: int | None = None,
     ) -> None:
         """Refined bounds are used only if the accounts will refine the same people, and not in hindsight.
 
         They are not used either if several chains stand for a person, because all of them would be refined;
         nor if the deployment ``has_windows``, whose counts reach into steps that refined bounds do not see.
+        They may take the ``deciding_part``-th part of the work of accounting a step (:data:`DECIDING_PART`).
         """
+        self.deciding_part = DECIDING_PART if deciding_part is None else deciding_part
         self.has_windows = has_windows
         settings, population = accountant.settings, accountant.population
         self.informed: WhatIf | None = None
@@ -232,7 +236,8 @@ class WhatIf:
             # are not mixed. If companions move together, the informed account of one person is no bound
             # for the group. And of several chains each has a limit of its own.
             if crowd.adversary.companions == 0 and not limit.in_hindsight and population.draws == 1:
-                self.informed = WhatIf(accountant, limit, has_windows=has_windows)
+                beside = DECIDING_PART_BESIDE
+                self.informed = WhatIf(accountant, limit, has_windows=has_windows, deciding_part=beside)
             accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
@@ -294,34 +299,45 @@ class NextStep:
         self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
         self._headroom = _headroom(self._view.accounts, self._prospect.limits, self._step)
         rows = [self._labels(later) for later in announced.coming]
-        self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
+        coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
         self._informed = None if what_if.informed is None else NextStep(what_if.informed, announced)
         self._check = self._refined_check(what_if, announced) if what_if.refines else None
         slot = self._prospect.stretch.first_slot + self._step
         self._quick = QuickBounds(self._prospect.information, sensors, slot, self._is_nonstationary)
-        self._shares = self._count_steps()
+        self._shares = self._count_steps(coming)
         self._fixed = what_if.was_over | self._population.any_draw(self._is_lost())
         self._is_fixed = np.repeat(self._fixed, self._population.draws)
         self._open = self._find_open()
         self._effects: deque[CandidateEffect] = deque(maxlen=_EFFECTS_KEPT)
 
-    def _refined_check(self, what_if: WhatIf, announced: AnnouncedStep) -> RefinedCheck | CrowdCheck:
+    def _refined_check(self, what_if: WhatIf, announced: AnnouncedStep) -> RefinedCheck:
         """The check that may clear people whom the fast bound does not."""
         operations = self._settings.operations
-        part = DECIDING_PART if what_if.crowd is None else DECIDING_PART_IN_CROWD
-        most = None if operations is None else operations // part
-        if what_if.crowd is not None:
-            where = self._view.accounts, self._prospect.limits
-            check = CrowdCheck(what_if.crowd, self._crowds, *where, what_if.limit, most)
-            nothing = tuple(SensorRelease(sensor, Suppressed()) for sensor in announced.sensors)
-            silent = StepSchedule(self._step, nothing)
-            is_over = self._headroom.is_quiet_over & ~self._is_nonstationary
-            if self._informed is not None:
-                is_over &= self._informed.is_over_by_all(silent)
-            check.look_at_silence(silent, np.flatnonzero(is_over))
-            return check
-        units = what_if.accountant.units
-        return RefinedCheck(self._view, self._prospect.limits, self._step, self._coming, units, most)
+        crowd, units, seen_with = what_if.crowd, what_if.accountant.units, self._seen_with
+        if crowd is not None:
+            units, seen_with = crowd.units, partial(crowd.levels_with, crowds=self._crowds, at=ONE_LEVEL)
+        check = RefinedCheck(
+            seen_with,
+            self._view.accounts,
+            self._prospect.limits,
+            self._step,
+            units,
+            what_if.limit,
+            None if operations is None else int(operations / what_if.deciding_part),
+            is_informed=crowd is None,
+        )
+        nothing = tuple(SensorRelease(sensor, Suppressed()) for sensor in announced.sensors)
+        silent = StepSchedule(self._step, nothing)
+        is_over = self._headroom.is_quiet_over & ~self._is_nonstationary
+        if self._informed is not None:
+            is_over &= self._informed.is_over_by_all(silent)
+        check.look_at_silence(silent, np.flatnonzero(is_over))
+        return check
+
+    def _seen_with(self, step: StepSchedule) -> Levels:
+        """The last steps and this one, as who knows where all others are sees them."""
+        seen = followed_by(self._view.seen, seen_release(step.releases, self._locations))
+        return Levels((0.0,), (seen,))
 
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit.
@@ -386,7 +402,8 @@ class NextStep:
         """For each position ``over`` by the fast bound, how many people another bound clears, (n,)."""
         found = np.zeros(over.size, dtype=np.int64)
         if self._informed is not None:
-            found[~self._informed.is_over_by_all(step)[self._open[over]]] = 1
+            people = self._people_of[self._open[over]]
+            found = np.where(self._informed.is_over_by_all(step)[self._open[over]], 0, people)
         if self._check is None:
             return found
         left = np.flatnonzero((found == 0) & ~self._is_nonstationary[self._open[over]])
@@ -470,10 +487,10 @@ class NextStep:
         is_over = self._headroom.is_quiet_over
         return is_over if self._check is None else is_over & self._is_nonstationary
 
-    def _count_steps(self) -> NDArray[np.int64]:
+    def _count_steps(self, coming: NDArray[np.int32]) -> NDArray[np.int64]:
         """In how many of this step and the coming ones each person can be counted, (N,)."""
         steps = np.ones(self._view.accounts.since.size, dtype=np.int64)
-        count_reaches(self._view.accounts.population, self._coming, steps)
+        count_reaches(self._view.accounts.population, coming, steps)
         return steps
 
     def _labels(self, sensors: Sequence[Sensor]) -> NDArray[np.int32]:

@@ -85,6 +85,7 @@ class OneByOne:
         for k in sorted(due.tolist(), key=lambda k: int(self.shares.rank[k])):
             units.setdefault((int(self.shares.share[k]), int(self.alike[k])), []).append(k)
         if operations is None:
+            self.run([people for key, people in units.items() if key in owed], FEW, seen)
             self.run(units.values(), ALL, seen)
             return due[:0]
         missed: list[int] = []
@@ -98,21 +99,23 @@ class OneByOne:
     ) -> list[int]:
         """One share with so much work; who was not reached."""
         seen = self.seen
-        whole = [people for key, people in units.items() if key in owed]
-        others = [people for key, people in units.items() if key not in owed]
-        left -= sum(self.cost(people, ALL, seen) for people in whole)
-        if sum(self.cost(people, ALL, seen) for people in others) <= left:
-            whole, others = whole + others, []
-        self.run(whole, ALL, seen)
+        owed_few = [people for key, people in units.items() if key in owed]
+        self.run(owed_few, FEW, seen)
+        left -= sum(self.cost(people, FEW, seen, self.products[people[0]]) for people in owed_few)
+        if sum(self.cost(people, ALL, seen) for people in units.values()) <= left:
+            self.run(units.values(), ALL, seen)
+            return []
+        others = [people for people in units.values() if people not in owed_few]
         first, left = self.run_paid(others, FIRST, seen, left)
         if seen.is_noised:
             without = [people for people in first if self.products[people[0]] < 0.0]
             _, left = self.run_paid(self.matter(without), FEW, seen, left)
-            if self.accounts.horizon.vectors > CLOSER_VECTORS:
-                is_open = [people for people in first if self.products[people[0]] >= FIRST_PRODUCTS]
-                _, left = self.run_paid(self.matter(is_open), CLOSER, seen, left)
+        looked_at = owed_few + first
+        if seen.is_noised and self.accounts.horizon.vectors > CLOSER_VECTORS:
+            is_open = [people for people in looked_at if self.products[people[0]] >= FIRST_PRODUCTS]
+            _, left = self.run_paid(self.matter(is_open), CLOSER, seen, left)
         if seen.is_noised or self.accounts.horizon.mistakes > 0:
-            self.run_paid(self.matter(first), ALL, seen, left)
+            self.run_paid(self.matter(looked_at), ALL, seen, left)
         return [k for people in others if people not in first for k in people]
 
     def matter(self, among: list[list[int]]) -> list[list[int]]:

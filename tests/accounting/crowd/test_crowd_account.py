@@ -193,31 +193,38 @@ class OneByOne(CrowdAccount):
         return found
 
     def one_by_one(self, due: Due, look: Any) -> list[bool]:
-        """In each share: in full who is owed it, all if it can pay that, else one round after the other."""
+        """In each share: who is owed it as decisions look; all in full if it can pay that; else in rounds."""
         shares, vectors, found = self.informed.people_shares, self.settings.vectors, {}
         whole, one = tuple(range(len(LEVELS))), (LEVELS.index(1e-3),)
         assert self.settings.operations is not None
         for share in range(shares.count):
             left = self.settings.operations // shares.count
             own = [k for k in due.chains.tolist() if shares.share[k] == share]
-            owed = set(due.chains[due.is_owed].tolist())
-            full = {k: int(look.cost(np.array([k]), vectors, whole)[0]) for k in own}
-            left -= sum(full[k] for k in own if k in owed)
-            for k in owed.intersection(own):  # as decisions may have cleared them
-                look.run(np.array([k]), 4, one)
-            rest = sum(full[k] for k in own if k not in owed)
+            owed = [k for k in own if k in due.chains[due.is_owed]]
+            for k in owed:
+                left -= self.ran(look, k, 4, one)
+            found |= dict.fromkeys(owed, True)
+            rest = sum(self.cost(look, k, vectors, whole) for k in own)
             if rest <= left:
-                owed, left = {*owed, *own}, left - rest
-            for k in owed.intersection(own):
-                look.run(np.array([k]), vectors, whole)
-                found[k] = True
+                for k in own:
+                    self.ran(look, k, vectors, whole)
+                found |= dict.fromkeys(own, True)
+                continue
             at_first, waiting = True, [k for k in own if k not in owed]
             for each in ((4, one), (4, whole), (6, whole), (vectors, whole)):
                 waiting.sort(key=lambda k: (-look.added[k], shares.rank[k]))
                 done, left = self.one_round(waiting, each, look, left)
-                found |= dict.fromkeys(done, True) if at_first else {}
+                if at_first:
+                    found |= dict.fromkeys(done, True)
+                    done += owed
                 at_first, waiting = False, [k for k in done if look.added[k] > 1e-4]
         return [k in found for k in due.chains.tolist()]
+
+    def cost(self, look: Any, person: int, *each: Any) -> int:
+        return int(look.cost(np.array([person]), *each, np.array([0]))[0])
+
+    def ran(self, look: Any, person: int, *each: Any) -> int:
+        return int(look.run(np.array([person]), *each, np.array([0]))[0])
 
     def one_round(
         self, waiting: list[int], each: tuple[int, tuple[int, ...]], look: Any, left: int
@@ -226,11 +233,11 @@ class OneByOne(CrowdAccount):
         while waiting:
             given_back, chosen = 0, 0
             for k in waiting:
-                cost = int(look.cost(np.array([k]), *each)[0])
+                cost = self.cost(look, k, *each)
                 if cost > left:
                     break
                 left, chosen = left - cost, chosen + 1
-                given_back += cost - int(look.run(np.array([k]), *each)[0])
+                given_back += cost - self.ran(look, k, *each)
                 self.rounds.append((each[0], len(each[1])))
             done, left = done + waiting[:chosen], left + given_back
             waiting = waiting[chosen:] if given_back else []

@@ -104,10 +104,10 @@ def test_no_run_exceeds_its_budget_in_many_runs() -> None:
 def test_among_many_a_budget_lets_more_be_released_than_against_who_knows_all() -> None:
     """The same people, sensors and limit."""
     rng = np.random.default_rng(3)
-    people = deciding.people(rng, 60, LOCATIONS, cycles=(1,))
+    people = deciding.people(rng, 150, LOCATIONS, cycles=(1,))
     settings = deciding.HorizonSettings(4, 1, sharpen_above=0.0)
     limit = RiskBudget(0.2, added=0.15)
-    steps = [[Sensor(f"s{place}", (place,)) for place in range(2)]] * 5
+    steps = [[Sensor(f"s{place}", (place,)) for place in range(2)]] * 2
     search = SearchSettings()
     informed = deciding.ContinuousAccountant(people, replace(settings, decided=limit))
     account = BothAccounts(people, CrowdAdversary(), informed.settings, decided=limit)

@@ -14,8 +14,8 @@ from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason, SearchSettings
 from accounting.decisions.what_if import AnnouncedStep, WhatIf, questions
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Raw
-from models.releases import Sensor, StepSchedule
+from models.mechanisms import Gaussian, Raw
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.decisions import deciding
 from tests.volume import PARTS, some
 
@@ -176,3 +176,30 @@ def test_decisions_count_on_refined_bounds_only_where_the_accounts_are_bound_to_
         cleared.append(sum(d.decision.cleared for d in deciding.run(accountant, limit, sensors)))
     assert cleared[0] > 0
     assert cleared[1:] == [0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.indices
+def test_noise_clears_people_whom_neither_exact_counts_nor_information_do():
+    """Of the same people more noise leaves fewer over the limit; exact counts and the fast bound more."""
+    rng = np.random.default_rng(12)
+    population = deciding.people(rng, 40, LOCATIONS, cycles=(1,))
+    limit = RiskBudget(0.2, added=0.1)
+    over: dict[bool, list[int]] = {}
+    for sharpen in (True, False):
+        settings = HorizonSettings(4, 1, sharpen=sharpen, sharpen_above=0.0, operations=10**12, decided=limit)
+        accountant = ContinuousAccountant(population, settings)
+        sensors = [Sensor(f"s{place}", (place,)) for place in range(4)]
+        steps = [
+            StepSchedule(t, tuple(SensorRelease(each, Gaussian(3.0)) for each in sensors)) for t in range(4)
+        ]
+        accountant.apply_all(steps[:3])
+        ways = (Raw(), Gaussian(1.0), Gaussian(3.0))
+        candidates = [StepSchedule(3, tuple(SensorRelease(each, way) for each in sensors)) for way in ways]
+        question = WhatIf(accountant, limit).next_step(AnnouncedStep(sensors))
+        over[sharpen] = list(question.count_over(candidates).over)
+        if sharpen:
+            accountant.apply(candidates[2])
+            assert deciding.over_limit(accountant, limit).sum() <= over[True][2]
+    assert over[True][2] < over[True][1] < over[True][0]
+    assert over[True][2] < over[False][2]
