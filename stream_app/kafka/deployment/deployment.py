@@ -41,15 +41,16 @@ from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_mo
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
-from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.facts import (
+    HOLIDAYS,
     NETWORK,
     WINDOWS,
     Network,
     Registries,
+    check_holidays,
     check_new_windows,
     differences,
     keeps_windows,
