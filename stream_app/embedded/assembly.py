@@ -88,7 +88,6 @@ from stream_app.wire import (
     FollowedFile,
     LineReader,
     StepDecision,
-    SystemClock,
     check_file,
     checked_chunks,
     find_start,
@@ -331,7 +330,7 @@ def run(
     *,
     observer: Observer | None = None,
     clock: Clock | None = None,
-    chunks: Chunks | Iterable[bytes] | None = None,
+    chunks: Chunks | None = None,
 ) -> RunReport:
     """Run the engine on an input until its end, or until SIGINT or SIGTERM.
 
@@ -339,7 +338,7 @@ def run(
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
     every problem that a person can fix; nothing that was not accounted has been published then.
     """
-    clock, step_clock = clock or SystemClock(), StepClock.of(settings)
+    clock, step_clock = clock or Clock(), StepClock.of(settings)
     observer = observer or Observers()
     if chunks is None:
         options.check_input()
@@ -550,7 +549,7 @@ def make_manifest(
 def _open(
     options: RunOptions,
     request: StopRequest,
-    chunks: Chunks | Iterable[bytes] | None,
+    chunks: Chunks | None,
     commit: Commit,
     wait_seconds: Callable[[], float],
 ) -> Iterator[LineReader]:

@@ -22,7 +22,7 @@ from models.noise_design.levels import Estimate, consistent, whole_numbers
 from models.releases import CountingWindow, Sensor
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.run_folder.description import description_in
-from stream_app.setup.run_folder.durable import parsed_line, replace_file
+from stream_app.setup.run_folder.durable import parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.run_settings import days_of_run, load_run, registries_of
 from stream_app.setup.sections import OccupancySettings
@@ -346,15 +346,9 @@ class RunTotals:
 
     def _new(self, name: str) -> Iterator[StepRelease]:
         path = self._folder / name
-        if not path.exists():
-            return
-        with path.open("rb") as file:
-            file.seek(self._read[name])
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._read[name] += len(line)
-                yield parsed_line(StepRelease, path, line)
+        for line in whole_lines(path, self._read[name]):
+            self._read[name] += len(line)
+            yield parsed_line(StepRelease, path, line)
 
 
 def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> RunTotals:
