@@ -252,7 +252,10 @@ def _build_block(
     """Some people of one habit, by their numbers."""
     people = group.size
     where = _draw_places(places, habit, people, random)
-    transition = _transitions(_draw_weights(habit, people, random), _draw_linger(habit, people, random))
+    weights = _draw_weights(habit, people, random)
+    # How likely each person stays another hour where it is wanted: around the habit's, never 0 or 1.
+    linger = random.beta(20.0 * habit.linger, 20.0 * (1.0 - habit.linger), size=people)
+    transition = _transitions(weights, linger)
     if slots == 1:
         transition = transition.mean(axis=1, keepdims=True)
     order = np.argsort(where, axis=1, kind="stable")
@@ -295,11 +298,6 @@ def _draw_weights(habit: Habit, people: int, random: Generator) -> NDArray[np.fl
     hours = (np.arange(HOURS)[None, :] - shift[:, None]) % HOURS
     weights = habit.hourly_weights()[hours] * taste
     return np.asarray(weights / weights.sum(axis=2, keepdims=True))
-
-
-def _draw_linger(habit: Habit, people: int, random: Generator) -> NDArray[np.float64]:
-    """How likely each person stays another hour where it is wanted: around the habit's, never 0 or 1."""
-    return random.beta(20.0 * habit.linger, 20.0 * (1.0 - habit.linger), size=people)
 
 
 def _transitions(weights: NDArray[np.float64], linger: NDArray[np.float64]) -> NDArray[np.float64]:

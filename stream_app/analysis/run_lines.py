@@ -57,11 +57,10 @@ def public_releases(folder: Path) -> Iterator[StepRelease]:
     for release in parsed_lines(StepRelease, folder / "revised.jsonl"):
         revised[release.step] = (*revised.get(release.step, ()), *release.releases)
     for release in parsed_lines(StepRelease, folder / "releases.jsonl"):
-        tiers = {name for entry in release.releases for name in entry.tiers or ()}
         later = revised.get(release.step, ())
         late = {entry.sensor for entry in later if entry.version is None}
         first = tuple(entry for entry in release.releases if entry.sensor not in late)
-        yield public_release(release.model_copy(update={"releases": (*first, *later)}), tiers)
+        yield public_release(release.model_copy(update={"releases": (*first, *later)}))
 
 
 def rows_of(release: StepRelease, times: RunTimes, intervals: Intervals) -> Iterator[ReleasedRow]:

@@ -221,7 +221,7 @@ def files(
         resolved_map,
         write_counts,
     )
-    from stream_app.starting.connect.counted_windows import windows_of
+    from stream_app.starting.connect.journal import windows_of
 
     require_new_file(output)
     settings = _files_settings(config, preset, timezone, channels)
@@ -327,8 +327,7 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
     """:class:`InputError` for what the deployment would refuse, line by line, later."""
     from stream_app.exceptions import InputError
     from stream_app.setup.declared import require_most_counts
-    from stream_app.setup.given_priors import location_names
-    from stream_app.setup.sensor_files import load_registry
+    from stream_app.setup.given_priors import declared_sensors
     from stream_app.starting.counts.doubts import NOT_COUNTED
 
     first = int((found.table != NOT_COUNTED).any(axis=1).argmax())
@@ -339,12 +338,10 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
             "set origin in the settings of a new deployment to the start of the archive, or --output a table "
             f"(.parquet) and let `{cli.own_command()} init` make the deployment",
         )
-    if settings.locations is None:
-        require_most_counts(None, [mapping])
-        return
-    names = location_names(settings, "", "")
-    registry = load_registry(settings.sensors, names)
+    registry = declared_sensors(settings)
     require_most_counts(registry, [mapping])
+    if registry is None:
+        return
     known = {sensor.name for sensor in registry.sensors}
     unknown = [name for name in found.sensors if name not in known]
     if unknown:

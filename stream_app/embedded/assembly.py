@@ -22,7 +22,6 @@ from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
-from stream_app.embedded.totals_file import TotalsFile
 from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import bounded_days, require_most_counts
@@ -73,9 +72,9 @@ from stream_app.steps import (
     StepWindow,
     StoredStep,
     TierContinuation,
+    TotalsFile,
     make_plan,
     snapshot_basis,
-    totals_of_run,
 )
 from stream_app.steps.policy import Decided, Policy
 from stream_app.watching.events import Observer, Observers
@@ -89,7 +88,6 @@ from stream_app.wire import (
     FollowedFile,
     LineReader,
     StepDecision,
-    SystemClock,
     check_file,
     checked_chunks,
     find_start,
@@ -332,7 +330,7 @@ def run(
     *,
     observer: Observer | None = None,
     clock: Clock | None = None,
-    chunks: Chunks | Iterable[bytes] | None = None,
+    chunks: Chunks | None = None,
 ) -> RunReport:
     """Run the engine on an input until its end, or until SIGINT or SIGTERM.
 
@@ -340,7 +338,7 @@ def run(
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
     every problem that a person can fix; nothing that was not accounted has been published then.
     """
-    clock, step_clock = clock or SystemClock(), StepClock.of(settings)
+    clock, step_clock = clock or Clock(), StepClock.of(settings)
     observer = observer or Observers()
     if chunks is None:
         options.check_input()
@@ -434,7 +432,7 @@ def run(
             _open(options, request, chunks, journal.last_commit, wait_seconds) as lines,
         ):
             has_totals = settings.totals or settings.occupancy or settings.total_of
-            totals = [TotalsFile(options.output, totals_of_run(options.output))] if has_totals else []
+            totals = [TotalsFile(options.output)] if has_totals else []
             panel = panel_observer(settings, population, accounted.accountant.settings, observer)
             observers = Observers([observer, panel, *totals])
             runner = EmbeddedRunner(
@@ -551,7 +549,7 @@ def make_manifest(
 def _open(
     options: RunOptions,
     request: StopRequest,
-    chunks: Chunks | Iterable[bytes] | None,
+    chunks: Chunks | None,
     commit: Commit,
     wait_seconds: Callable[[], float],
 ) -> Iterator[LineReader]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -79,8 +79,8 @@ from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 logger = logging.getLogger(__name__)
 
 _INDEX = "tiers.json"
-_QUALITY = "quality"
-_COMMITTED_ONLY = frozenset({"risks", "rejected", _QUALITY})  # valid as far as the commit says
+RISKS, REJECTED, QUALITY = "risks", "rejected", "quality"
+_COMMITTED_ONLY = frozenset({RISKS, REJECTED, QUALITY})  # valid as far as the commit says
 
 
 class PastTiers:
@@ -120,8 +120,7 @@ class PastTiers:
             return
         length, next_step = self._extent(tier)
         steps = values = 0
-        file = AppendFile(self._path(tier), SECRET_MODE)
-        try:
+        with closing(AppendFile(self._path(tier), SECRET_MODE)) as file:
             file.truncate(length)  # an interrupted attempt may have had other settings
             for release in self.releases(max(start, next_step), stop):
                 continued = self._continuation.continue_step(release, tier, self._key_of)
@@ -130,8 +129,6 @@ class PastTiers:
                     steps += 1
                     values += len(continued.values)
             file.sync()
-        finally:
-            file.close()
         if steps:
             self._lines[tier] = self._lines.get(tier, 0) + steps
             replace_file(self._folder / _INDEX, seal(self._lines), SECRET_MODE)
@@ -270,10 +267,8 @@ class RevisedLog:
             )
         if path.exists():
             self._open(whole).digest = digests_of_file(path, (whole.bytes,))[whole.bytes] or ""
-            with path.open("rb") as lines:
-                lines.seek(committed)
-                for line in lines:
-                    self._known |= set(_keys(parsed_line(StepRelease, path, line)))
+            for line in whole_lines(path, committed):
+                self._known |= set(_keys(parsed_line(StepRelease, path, line)))
 
     def publish(self, release: StepRelease) -> None:
         """Make a message durable, without values that an earlier run has published."""
@@ -377,8 +372,12 @@ class Journal:
                 folder, manifest, replaceable, record=self._record, has_released=self._has_released()
             )
             taken_over = None if key_record is None else key_record.compare(folder)
-            if self._manifest.begins_anew:
-                self._begin_anew()
+            if self._manifest.begins_anew:  # what was read under other settings: nothing of it was released
+                logger.warning(
+                    "nothing was released to %s yet: the run starts over with these settings", folder
+                )
+                self._progress.forget()
+                self.last_commit = Commit()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
                 keep()
                 self._keep(files or {})
@@ -448,17 +447,9 @@ class Journal:
         self.publish()
         self._revised.publish(release)
 
-    def append_risks(self, lines: bytes) -> None:
-        """Keep risk messages for the next commit."""
-        self._risks.append(lines)
-
-    def append_rejected(self, line: bytes) -> None:
-        """Keep a dead letter for the next commit."""
-        self._rejected.append(line)
-
-    def append_finding(self, line: bytes) -> None:
-        """Keep what is suspected of a device for the next commit."""
-        self._files[_QUALITY].append(line)
+    def keep(self, log: str, lines: bytes) -> None:
+        """Keep risks, dead letters (``rejected``) or what is suspected of devices for the next commit."""
+        self._files[log].append(lines)
 
     def commit(
         self, reached: Commit, changed: Mapping[int, SavedStep | None] | None = None, *, whole: bool = False
@@ -482,7 +473,7 @@ class Journal:
         """The run came to an end by itself: everything is committed, and the record says so."""
         commit = self.last_commit
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
-        private = ["rejected", *([RELEASES, REVISED] if self._tiers else [])]
+        private = [REJECTED, *([RELEASES, REVISED] if self._tiers else [])]
         self._record.end(commit.next_step, outcome, logs, private)
         self._save(commit, {}, whole=True)
 
@@ -502,7 +493,7 @@ class Journal:
 
         That of dead letters and of suspected devices depends on counts.
         """
-        secret = {"rejected", _QUALITY}
+        secret = {REJECTED, QUALITY}
         return {name: file.length for name, file in self._files.items() if name not in secret}
 
     def _require_committed(self) -> None:
@@ -532,12 +523,6 @@ class Journal:
             if not path.is_file() or path.read_bytes() != content:
                 replace_file(path, content, SECRET_MODE)
 
-    def _begin_anew(self) -> None:
-        """Forget what was read under other settings, since nothing of it was released."""
-        logger.warning("nothing was released to %s yet: the run starts over with these settings", self.folder)
-        self._progress.forget()
-        self.last_commit = Commit()
-
     def _open_files(self, opened: ExitStack, *, watches_devices: bool) -> None:
         """Open all files and cut what an interrupted run left half written; what stays is durable then.
 
@@ -546,10 +531,10 @@ class Journal:
         self._decisions = self._open_log("decisions", opened)
         self._releases = PublishedLog(self.folder, RELEASES, self._tiers, self._note)
         opened.callback(self._releases.close)
-        self._risks, self._rejected = self._open_log("risks", opened), self._open_log("rejected", opened)
-        logs = [self._decisions, self._releases, self._risks, self._rejected]
-        if watches_devices or (self.folder / f"{_QUALITY}.jsonl").exists():
-            logs.append(self._open_log(_QUALITY, opened))
+        own = (self._open_log(name, opened) for name in (RISKS, REJECTED))
+        logs = [self._decisions, self._releases, *own]
+        if watches_devices or (self.folder / f"{QUALITY}.jsonl").exists():
+            logs.append(self._open_log(QUALITY, opened))
         self._files = {log.path.stem: log for log in logs}
         lengths = self.last_commit.lengths
         for name in self._files.keys() & _COMMITTED_ONLY:

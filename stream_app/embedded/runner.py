@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.journal import QUALITY, REJECTED, RISKS, Commit, Journal
 from stream_app.exceptions import AccountingFailedError, InputError
 from stream_app.steps import (
     Backlog,
@@ -288,7 +288,7 @@ class EmbeddedRunner:
 
     def _reject(self, rejected: Rejected) -> None:
         """Write a dead letter; those with a private reason are not counted, as a total would show a count."""
-        self._journal.append_rejected(rejected.line())
+        self._journal.keep(REJECTED, rejected.line())
         if rejected.reason not in PRIVATE_REASONS:
             self._rejected[rejected.reason.value] += 1
             self._observer.rejected(rejected.reason)
@@ -313,13 +313,13 @@ class EmbeddedRunner:
         step = closed.schedule.step
         summary = closed.summary if self._view.people else None
         if summary is not None:  # named for the owner's file only: observers get the summary without names
-            self._journal.append_risks(self._people.named(summary).line())
+            self._journal.keep(RISKS, self._people.named(summary).line())
         for block in self._risks.blocks(step, self._people.records()):
-            self._journal.append_risks(block)
+            self._journal.keep(RISKS, block)
         for rejected in closed.rejected:
             self._reject(rejected)
         for finding in closed.findings:
-            self._journal.append_finding(finding.line())
+            self._journal.keep(QUALITY, finding.line())
         DeviceWatch.warn(closed.findings, "quality.jsonl")
         self._steps += 1
         self._closed.append(closed)

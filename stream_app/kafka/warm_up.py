@@ -16,7 +16,7 @@ from accounting.decisions import begun_windows
 from accounting.decisions.what_if import AnnouncedStep, crowds_of_sensors
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
-from models.releases import OpenWindow, SensorRegistry, SensorRelease, StepSchedule, in_single_steps
+from models.releases import SensorRelease, StepSchedule, in_single_steps
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import Accounts, PeopleAccounts
@@ -55,7 +55,10 @@ def compile_kernels(deployment: Deployment) -> None:
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
-        windows = _windows(registry, people.next_step) if what_if is not None and has_windows else None
+        windows = None
+        if what_if is not None and has_windows:
+            counted = [SensorRelease(sensor, Gaussian(1.0)) for sensor in registry.windowed]
+            windows = begun_windows(people.next_step, counted)
         schedule = StepSchedule(people.next_step, releases, windows=windows)
         single_steps = in_single_steps(schedule, registry)
         crowds = None if accounts.crowd is None else accounts.crowd.ask(single_steps)
@@ -65,12 +68,6 @@ def compile_kernels(deployment: Deployment) -> None:
         people.apply(Decided(schedule, None, crowds, single_steps))
         people.summary()
     people.accountant.crossings()
-
-
-def _windows(registry: SensorRegistry, step: int) -> tuple[OpenWindow, ...]:
-    """A window of each sensor that has one that begins with this step."""
-    chosen = [SensorRelease(sensor, Gaussian(1.0)) for sensor in registry.windowed]
-    return begun_windows(step, chosen)
 
 
 def main() -> None:

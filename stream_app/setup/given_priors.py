@@ -7,8 +7,10 @@ from pathlib import Path
 
 from models.prior_files import load_evidence, load_population
 from models.priors import Population, with_draws
+from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 
 # The names of a deployment's locations in a file of their own, for processes that do not read the priors.
@@ -43,6 +45,13 @@ def location_names(settings: Settings, where: str, remedy: str) -> tuple[str, ..
             f"locations file {path} must name each once", "a name twice", "rename one of them"
         )
     return names
+
+
+def declared_sensors(settings: Settings) -> SensorRegistry | None:
+    """The deployment's sensors; None where no locations are named, so that they are not known."""
+    if settings.locations is None:
+        return None
+    return load_registry(settings.sensors, location_names(settings, "", ""))
 
 
 def population_of(settings: Settings, priors: Path | None) -> Population:

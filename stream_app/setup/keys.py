@@ -75,14 +75,9 @@ def noise_key_file(settings: Settings, folder: Path | None) -> Path:
     return file
 
 
-def key_file(settings: Settings, folder: Path | None) -> Path | None:
-    """The file that the noise key is in, or will be made in; None for a key that is in no file."""
-    return _file("noise", settings, folder)
-
-
 def _load(what: str, kind: type[Key], settings: Settings, folder: Path | None, create: bool) -> Key:
     """The key ``what`` of the settings: the secret itself, or else the key in its file."""
-    name, file = f"{what}_key", _file(what, settings, folder)
+    name, file = f"{what}_key", key_file(settings, folder, what)
     secret: SecretStr | None = getattr(settings, f"{name}_secret")
     if secret is not None:
         return kind.parse(secret.get_secret_value())
@@ -115,8 +110,8 @@ def require_private_panel(settings: Settings) -> None:
         raise SettingsError("panel must be readable by its owner only", *fault)
 
 
-def _file(what: str, settings: Settings, folder: Path | None) -> Path | None:
-    """The file a key is in, or will be made in; None for a key that is in no file."""
+def key_file(settings: Settings, folder: Path | None, what: str = "noise") -> Path | None:
+    """The file that a key is in, or will be made in; None for a key that is in no file."""
     name, default_name = f"{what}_key", f"{what}.key"
     path: Path | None = getattr(settings, name)
     secret: SecretStr | None = getattr(settings, f"{name}_secret")

@@ -46,6 +46,7 @@ from stream_app.steps.totals import (
     RunTotals,
     Total,
     Totals,
+    TotalsFile,
     TotalsWithReleases,
     complete_totals,
     declared_totals,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from models.exceptions import TallyguardError
@@ -267,8 +268,7 @@ def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version
     return StepRelease.model_construct(step=schedule.step, releases=tuple(entries))
 
 
-def _by_version(count: RevisedCount) -> tuple[int, int]:
-    return count.step, count.version
+_by_version = attrgetter("step", "version")
 
 
 def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:

@@ -238,14 +238,14 @@ def tier_file(tier: str, log: str = "releases") -> str:
     return f"{log}-{tier}.jsonl"
 
 
-def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
+def public_release(release: StepRelease, tiers: Collection[str] | None = None) -> StepRelease:
     """The public message of a step: a tiered reading shows the value of its least informed tier.
 
     A reading carries that value in addition to its tiers, which its mechanism ranks by epsilon. ``tiers`` are
-    those with a log of their own; :class:`SettingsError` for a reading with another one.
+    those with a log of their own (None: any); :class:`SettingsError` for a reading with another one.
     """
-    unknown = {name for entry in release.releases for name in entry.tiers or ()} - set(tiers)
-    if unknown:
+    named = {name for entry in release.releases for name in entry.tiers or ()}
+    if tiers is not None and (unknown := named - set(tiers)):
         raise SettingsError(
             "every tier must have a log of its own before a reading is released to it",
             ", ".join(sorted(unknown)),

@@ -22,13 +22,14 @@ from models.noise_design.levels import Estimate, consistent, whole_numbers
 from models.releases import CountingWindow, Sensor
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.run_folder.description import description_in
-from stream_app.setup.run_folder.durable import parsed_line
+from stream_app.setup.run_folder.durable import parsed_line, replace_file, whole_lines
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.setup.run_folder.run_settings import days_of_run, load_run, registries_of
 from stream_app.setup.sections import OccupancySettings
 from stream_app.setup.total_levels import Level, Occupancy, Space, Whole
 from stream_app.steps.intervals import Interval, Intervals, around, noise_of
 from stream_app.steps.plan import public_release
+from stream_app.watching.events import Observer, RunStarted, StepClosed
 from stream_app.wire import SensorValue, StepRelease
 
 
@@ -338,23 +339,16 @@ class RunTotals:
         """The totals that became complete with the steps before this one, since they were asked for last."""
         for name in _LOGS:
             for release in self._new(name):
-                tiers = {tier for entry in release.releases for tier in entry.tiers or ()}
-                self._totals.take(public_release(release, tiers))
+                self._totals.take(public_release(release))
         while self._next < next_step:
             yield from self._totals.closed(self._next)
             self._next += 1
 
     def _new(self, name: str) -> Iterator[StepRelease]:
         path = self._folder / name
-        if not path.exists():
-            return
-        with path.open("rb") as file:
-            file.seek(self._read[name])
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._read[name] += len(line)
-                yield parsed_line(StepRelease, path, line)
+        for line in whole_lines(path, self._read[name]):
+            self._read[name] += len(line)
+            yield parsed_line(StepRelease, path, line)
 
 
 def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> RunTotals:
@@ -384,6 +378,30 @@ def totals_of_run(folder: Path, levels: Sequence[Level] = (), level: float | Non
     late = int(description.settings.get("late", 0))
     days = days_of_run(load_run(folder))
     return RunTotals(folder, Totals(declared, days, late, sensors, Intervals.of_run(folder, level)))
+
+
+class TotalsFile(Observer):
+    """Keeps ``totals.jsonl`` beside a run's logs while it goes on.
+
+    It is made anew from the logs of the committed steps when a run starts, and goes on from there: after a
+    kill at any moment it is as if there had been none.
+    """
+
+    may_lag = True
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._totals = folder / TOTALS_FILE, totals_of_run(folder)
+
+    def started(self, event: RunStarted) -> None:
+        """Write what is known before the first step of this process."""
+        replace_file(self._path, b"".join(each.line() for each in self._totals.until(event.next_step)))
+
+    def closed(self, event: StepClosed) -> None:
+        """Add what the step completes."""
+        lines = b"".join(each.line() for each in self._totals.until(event.step + 1))
+        if lines:
+            with self._path.open("ab") as file:
+                file.write(lines)
 
 
 def complete_totals(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> list[Total]:

@@ -3,7 +3,7 @@
 # mypy: implicit-reexport
 # ruff: noqa: F401
 
-from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
+from stream_app.wire.clock import Clock, ClockOff, SteadyTime
 from stream_app.wire.followed_file import FollowedFile, find_start, is_regular
 from stream_app.wire.inputs import (
     MAX_LINE_BYTES,

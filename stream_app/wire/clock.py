@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -13,25 +13,18 @@ TOLERANCE_SECONDS = 1.0
 """How far a clock may be set forward at once and still be followed."""
 
 
-class Clock(Protocol):
-    """Two kinds of time."""
+class Clock:
+    """The machine's two kinds of time; tests pass in one of their own."""
 
     def now_seconds(self) -> float:
         """Unix time, for the grace by the clock."""
-
-    def monotonic_seconds(self) -> float:
-        """Time that never jumps, for durations."""
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_seconds(self) -> float:
-        """Unix time."""
         return time.time()
 
     def monotonic_seconds(self) -> float:
-        """Seconds since some moment; with those in which the machine slept, if the system counts them."""
+        """Seconds since some moment, never jumping, for durations.
+
+        With those in which the machine slept, if the system counts them.
+        """
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

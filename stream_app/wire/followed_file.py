@@ -118,7 +118,8 @@ class FollowedFile:
             with reading(self._path):
                 self._check_before()
             yield b""
-            self._wait(min(self._wait_seconds(), _LOOK_SECONDS))
+            watched = [] if self._wake is None else [self._wake]
+            select.select(watched, [], [], min(self._wait_seconds(), _LOOK_SECONDS))
 
     def close(self) -> None:
         """Close the files."""
@@ -167,7 +168,8 @@ class FollowedFile:
     def _copied_rest(self) -> Iterator[bytes]:
         """The rest of the copy after the point that was reached; then the file is read from its beginning."""
         with reading(self._path):
-            copy = next((each for each in _beside(self._path) if self._is_copy(each)), None)
+            beside = _beside(self._path) if self._read else ()
+            copy = next((each for each in beside if _begins_as(each, self._read, self._crc32)), None)
             now = os.fstat(self._descriptor).st_size
         if copy is None:
             raise InputError(
@@ -197,9 +199,6 @@ class FollowedFile:
             os.close(descriptor)
         self._waiting = [self._path]
 
-    def _is_copy(self, path: Path) -> bool:
-        return self._read > 0 and _begins_as(path, self._read, self._crc32)
-
     def _is_turned_over(self) -> bool:
         """Whether another file with content has the name, so that the writer is done with this one."""
         own = os.fstat(self._descriptor)
@@ -227,10 +226,6 @@ class FollowedFile:
                 f"have every writer open {self._path.name} again when it is rotated; append what is "
                 "there to it, and start again",
             )
-
-    def _wait(self, timeout_seconds: float) -> None:
-        """Wait for a signal or the time-out."""
-        select.select([] if self._wake is None else [self._wake], [], [], timeout_seconds)
 
 
 def _begins_as(path: Path, size: int, crc32: int) -> bool:

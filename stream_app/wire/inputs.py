@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from models.exceptions import ScheduleError, SensorError
 from models.releases import SensorRegistry
@@ -52,11 +52,8 @@ class NextFile(NamedTuple):
     name: str
 
 
-class Chunks(Protocol):
-    """Bytes as they arrive; an empty chunk means that nothing is waiting. Ends with the input."""
-
-    def __iter__(self) -> Iterator[bytes | NextFile]:
-        """Read."""
+Chunks = Iterable[bytes | NextFile]
+"""Bytes as they arrive; an empty chunk means that nothing is waiting. Ends with the input."""
 
 
 @dataclass
@@ -122,7 +119,7 @@ class LineReader:
     def __init__(
         self,
         name: str,
-        chunks: Chunks | Iterable[bytes | NextFile],
+        chunks: Chunks,
         saved: Mapping[str, Any] | None = None,
         *,
         head_lines: int = 1,
@@ -511,9 +508,7 @@ def check_file(path: Path, *, is_csv: bool) -> None:
         os.close(descriptor)
 
 
-def checked_chunks(
-    name: str, chunks: Chunks | Iterable[bytes | NextFile], *, is_csv: bool
-) -> Iterator[bytes | NextFile]:
+def checked_chunks(name: str, chunks: Chunks, *, is_csv: bool) -> Iterator[bytes | NextFile]:
     """The same bytes; :class:`InputError` if a file does not begin as messages do.
 
     A CSV that follows another one, as after a rotation, may have no header.

@@ -51,7 +51,7 @@ def test_five_thousand_sensors_walk_through_every_topic(kafka: Broker, tmp_path:
         releases, risks = deployment.embedded(lines())
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
-        reckoned = largest_bytes(Deployment.of(deployment.settings).registry, topics)
+        reckoned = largest_bytes(Deployment.of(deployment.settings).registry, topics, deployment.settings)
         for topic in (topics.activations, topics.releases, topics.decisions):
             largest = max(map(len, deployment.values(topic)))
             assert reckoned[topic] / 8 < largest <= reckoned[topic]

@@ -25,7 +25,6 @@ from models.prior_files import save_population
 from models.releases import CountingWindow, Counts, PerDay, Sensor
 from stream_app.analysis.export import export_run
 from stream_app.analysis.preflight import check_files
-from stream_app.embedded.totals_file import TOTALS_FILE
 from stream_app.exceptions import SettingsError
 from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.run_folder.run_settings import RunTimes
@@ -33,6 +32,7 @@ from stream_app.setup.sections import OccupancySettings
 from stream_app.setup.total_levels import Level, Occupancy, Whole
 from stream_app.starting.connect.sensorthings import observation_of_total
 from stream_app.steps import Intervals, Total, Totals, TotalsWithReleases, complete_totals
+from stream_app.steps.totals import TOTALS_FILE
 from stream_app.wire import SensorValue, StepRelease
 from tests.stream_app.engine_support import (
     LITTLE_WORK,

@@ -272,7 +272,8 @@ class PartitionAccounts(PeopleAccounts):
             for name, entry in changes.items()
         }
         for piece in _pieces(changes):
-            some = people_of((_begun(entry, since) for entry in piece), self._names)
+            begun = (each.begins_by(since.get(each.pseudonym, each.effective_from)) for each in piece)
+            some = people_of(begun, self._names)
             refused += some.refused
             if len(some.population):
                 packed.append(some)
@@ -372,11 +373,6 @@ class PartitionAccounts(PeopleAccounts):
         return Accounts.of(
             self._deployment.settings, horizon, people.population, names, people.effective_from
         )
-
-
-def _begun(entry: PersonEntry, since: Mapping[str, int]) -> PersonEntry:
-    """A person's entry, in force no later than their first step so far."""
-    return entry.begins_by(since.get(entry.pseudonym, entry.effective_from))
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:

@@ -41,15 +41,16 @@ from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_mo
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
-from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.facts import (
+    HOLIDAYS,
     NETWORK,
     WINDOWS,
     Network,
     Registries,
+    check_holidays,
     check_new_windows,
     differences,
     keeps_windows,
@@ -108,17 +109,14 @@ _PARAMETERS = max(
 )
 
 
-def largest_bytes(
-    registry: SensorRegistry, topics: Topics, settings: Settings | None = None
-) -> Mapping[str, int]:
+def largest_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> Mapping[str, int]:
     """The largest record of each topic that names sensors, with every sensor active in one step."""
     names = tuple(sensor.name for sensor in registry.sensors)
-    in_crowd = settings is not None and settings.has_crowd
     from_step = {"from_step": MAX_STEP} if registry.windowed else {}
     sizes = {
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
         topics.releases: len(_release(names, from_step).line()),
-        topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line())
+        topics.decisions: len(_decision(names, topics.tiers, in_crowd=settings.has_crowd).line())
         + _windows_bytes(registry, settings)
         + (largest_crowd_answer_bytes(registry, settings) if registry.windowed else 0),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
@@ -130,9 +128,9 @@ def largest_bytes(
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
 
 
-def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings | None) -> int:
+def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
     """The largest answer of a partition about the crowd at all sensors; 0 if no crowd is configured."""
-    if settings is None or not settings.has_crowd:
+    if not settings.has_crowd:
         return 0
     rows = (_SUMS,) * most_counting(registry)
     answer = CrowdAnswer(question="q" * 32, step=MAX_STEP, partition=MAX_STEP, sums=rows)
@@ -169,9 +167,9 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
     return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
 
 
-def _windows_bytes(registry: SensorRegistry, settings: Settings | None) -> int:
+def _windows_bytes(registry: SensorRegistry, settings: Settings) -> int:
     """The largest list of windows that a risk budget decided: at the end of one of moves, two of a sensor."""
-    if settings is None or settings.release.mechanism != BUDGET:
+    if settings.release.mechanism != BUDGET:
         return 0
     parameters = dict.fromkeys(_PARAMETERS, _LONGEST)
     longest = (
@@ -194,9 +192,9 @@ def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Se
     return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
 
 
-def require_record_sizes(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:
+def require_record_sizes(registry: SensorRegistry, topics: Topics, settings: Settings) -> None:
     """:class:`SettingsError` where a step of all sensors would not fit in a record."""
-    question_bytes = 0 if settings is None else largest_proposal_bytes(registry, settings)
+    question_bytes = largest_proposal_bytes(registry, settings)
     if question_bytes > LARGE_BYTES:
         raise SettingsError(
             f"a risk budget's question about a step of all {len(registry.sensors)} sensors must fit in a "
@@ -205,7 +203,7 @@ def require_record_sizes(registry: SensorRegistry, topics: Topics, settings: Set
             "lower release.budget.look_ahead, shorten the names of sensors or the list of sigmas, "
             "or let fewer sensors count",
         )
-    answer = 0 if settings is None else largest_crowd_answer_bytes(registry, settings)
+    answer = largest_crowd_answer_bytes(registry, settings)
     if answer > MEDIUM_BYTES:
         raise SettingsError(
             f"a partition's answer about the crowd at all {len(registry.sensors)} sensors must fit in a "
@@ -517,13 +515,7 @@ class KnownFacts:
         self.basis = _as_in(self.held, begun)
         """What it was begun with, looked at as now; without the sensors that came or went."""
         self._starts = [step for step, _ in known]
-        self._digests = [
-            digest_of(
-                _as_in(facts, begun)
-                | (network_basis(Network.load(facts[NETWORK])) if NETWORK in facts else {})
-            )
-            for _, facts in known
-        ]
+        self._digests = [digest_of(_as_in(facts, begun) | _network_basis(facts)) for _, facts in known]
 
     def digest_at(self, step: int) -> str:
         """By which a decision on this step says what it was made with."""
@@ -539,8 +531,11 @@ def _as_in(facts: Mapping[str, Any], begun: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def network_basis(network: Network) -> dict[str, str]:
-    """The part of a basis that grows."""
+def _network_basis(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The part of a basis that grows, where these facts have it."""
+    if NETWORK not in facts:
+        return {}
+    network = Network.load(facts[NETWORK])
     return registry_basis(SensorRegistry(network.places, network.present))
 
 

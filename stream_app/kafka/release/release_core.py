@@ -159,11 +159,8 @@ class BatchResult:
 
     def clear(self) -> None:
         """Empty it, after it was committed."""
-        self.records.clear()
-        self.events.clear()
-        self.rejected.clear()
-        self.findings.clear()
-        self.outcomes.clear()
+        for each in vars(self).values():
+            each.clear()
 
 
 class Core(ABC):

@@ -34,11 +34,11 @@ from stream_app.steps import DeviceWatch, StepClock
 from stream_app.watching.events import Observer
 from stream_app.wire import (
     PRIVATE_REASONS,
+    Clock,
     DeviceFinding,
     Reason,
     Rejected,
     SteadyTime,
-    SystemClock,
     reject,
 )
 
@@ -223,7 +223,7 @@ class StreamTask:
         self._is_stopped = False
         self._arrived = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._time = SteadyTime(0.0, SystemClock().monotonic_seconds)
+        self._time = SteadyTime(0.0, Clock().monotonic_seconds)
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._ends_now = LogEnds(0.0)
         self._lags = False
@@ -331,7 +331,7 @@ class StreamTask:
     async def _set_clock(self, next_step: int) -> None:
         """Set the clock to the broker's time; from then on elapsed time is added to it."""
         now_seconds = await self._log.broker_seconds()
-        self._time = SteadyTime(now_seconds, SystemClock().monotonic_seconds)
+        self._time = SteadyTime(now_seconds, Clock().monotonic_seconds)
         if next_step == 0:
             self._clock.check(now_seconds, next_step)
 

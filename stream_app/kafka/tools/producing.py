@@ -113,17 +113,12 @@ def produce(
         if kind == b"activation":
             activations += 1
         else:
-            readings += _counts_in(line) if kind == b"readings" else 1
+            batch = parse(line, "") if kind == b"readings" else None
+            readings += len(batch.counts) if isinstance(batch, Readings) else 1
         if number % _FLUSH_EVERY == 0:
             producer.flush()
     producer.flush()
     return ProducedCount(activations, readings, time.monotonic() - began)
-
-
-def _counts_in(line: bytes) -> int:
-    """The counts in a batch; any other message counts as one."""
-    message = parse(line, "")
-    return len(message.counts) if isinstance(message, Readings) else 1
 
 
 def file_lines(path: Path) -> Iterator[bytes]:

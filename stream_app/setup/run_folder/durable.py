@@ -246,11 +246,15 @@ def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]
     return found
 
 
-def whole_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file up to a torn one, which is still being written; none where there is no file."""
+def whole_lines(path: Path, start: int = 0) -> Iterator[bytes]:
+    """The lines of a file up to a torn one, which is still being written; none where there is no file.
+
+    From the byte ``start`` on, where a line begins.
+    """
     if not path.exists():
         return
     with path.open("rb") as content:
+        content.seek(start)
         for line in content:
             if not line.endswith(b"\n"):
                 return
@@ -307,8 +311,8 @@ def load_document(path: Path) -> dict[str, Any]:
 def seal(fields: Mapping[str, Any]) -> bytes:
     """A JSON object with its digest, which :func:`load_sealed` reads again only if nothing was changed."""
     document = json.dumps(fields, separators=(",", ":")).encode()
-    separator = b"," if fields else b""
-    return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"
+    digest, separator = hashlib.sha256(document).hexdigest().encode(), b"," if fields else b""
+    return _SEAL + digest + b'"' + separator + document[1:] + b"\n"
 
 
 def unsealed(data: bytes) -> dict[str, Any] | None:
@@ -330,7 +334,3 @@ def load_sealed(path: Path) -> dict[str, Any]:
     if fields is None:
         raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
     return fields
-
-
-def _digest(document: bytes) -> bytes:
-    return hashlib.sha256(document).hexdigest().encode()

@@ -12,14 +12,15 @@ from pydantic import ValidationError
 from accounting.settings import RiskBudget
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 from stream_app.setup.exclusions import check_change, excludes_no_less
-from stream_app.setup.holidays import HOLIDAYS, check_holidays
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.run_folder.facts import (
+    HOLIDAYS,
     NETWORK,
     WINDOWS,
     Network,
+    check_holidays,
     check_new_windows,
     differences,
     keeps_windows,

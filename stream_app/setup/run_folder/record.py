@@ -24,6 +24,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -169,13 +170,10 @@ class Record:
 
     def _write(self, line: bytes) -> None:
         """Append a line; a torn one of a killed run is cut first, and what was there becomes durable."""
-        file = AppendFile(self._path, SECRET_MODE)
-        try:
+        with closing(AppendFile(self._path, SECRET_MODE)) as file:
             file.truncate(sum(len(each.line()) for each in self.entries))
             file.append(line)
             file.sync()
-        finally:
-            file.close()
         sync_folder(self._path.parent)
 
 

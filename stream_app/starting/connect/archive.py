@@ -358,14 +358,7 @@ def read_archive(
     are_totals = mapping.kind == "total"
     kept = names.answered(mapping.keep)
     ask_about(table, names.texts, kept, are_totals=are_totals, by_place=not mapping.sensor)
-    if are_totals:
-        table, unknown = differences(table)
-        remarks_of_totals = (
-            unknown,
-            "differences are not known: a reset, or a total that is missing",
-        )
-    else:
-        remarks_of_totals = (0, "")
+    table, unknown = differences(table) if are_totals else (table, 0)
     devices = tuple(remarks_of(table, names.texts, interval))
     table, partial = _by_step(table, rows_seconds // interval)
     table, without = _by_sensor(table, names)
@@ -375,7 +368,7 @@ def read_archive(
         partial += in_part
     remarks = [*cells.remarks]
     for number, what in (
-        remarks_of_totals,
+        (unknown, "differences are not known: a reset, or a total that is missing"),
         (int(early.sum()), "counts are of intervals that are not over: taken as not counted"),
         (dropped, "counts stood with others of the same channel and interval: none of them was taken"),
         (partial, "steps of a channel were counted in part: taken as not counted"),

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Protocol, Self
+from typing import NamedTuple, Self
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, SettingsError
@@ -58,16 +58,16 @@ _REJECTED = "rejected.jsonl"
 _MOST_KNOWN_LETTERS = 10_000
 
 
-class Payload(Protocol):
-    """A message as it came: what it says, and where."""
+class Payload(NamedTuple):
+    """A message as it came: its topic, or what stands for one, and what it says, in JSON.
 
-    @property
-    def topic(self) -> str:
-        """Its topic, or what stands for one."""
+    Of a broker's ``number`` is the one to acknowledge it by, and ``connection`` which it came on.
+    """
 
-    @property
-    def payload(self) -> bytes:
-        """JSON."""
+    topic: str
+    payload: bytes
+    number: int = 0
+    connection: int = 0
 
 
 class PayloadIntake:

@@ -18,7 +18,7 @@ from models.releases import CountingWindow, SensorRegistry
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, SettingsError, restoring
 from stream_app.setup.declared import require_most_counts
-from stream_app.setup.given_priors import location_names
+from stream_app.setup.given_priors import declared_sensors
 from stream_app.setup.run_folder.durable import (
     SECRET_FOLDER_MODE,
     SECRET_MODE,
@@ -29,9 +29,7 @@ from stream_app.setup.run_folder.durable import (
     sync_folder,
 )
 from stream_app.setup.sections import PayloadSettings
-from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.counted_windows import windows_of
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import MAX_COUNT, Activation, Reading, Reason, Rejected, reject
 
@@ -709,17 +707,23 @@ def journal_of(
     return CountJournal(folder, rules, sensors, time.time, settings.max_ahead_seconds)
 
 
+def windows_of(settings: Settings) -> dict[str, CountingWindow]:
+    """The windows that the deployment's sensors publish, where its sensors are known."""
+    registry = declared_sensors(settings)
+    sensors = () if registry is None else registry.windowed
+    return {each.name: each.window for each in sensors if each.window is not None}
+
+
 def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) -> tuple[str, ...]:
     """The deployment's sensors, or those that the mapping names; :class:`SettingsError` where neither is.
 
     ``table`` is where the mapping stands, as ``connect.http.map``.
     """
-    if settings.locations is not None:
-        registry = load_registry(settings.sensors, location_names(settings, "", ""))
-        require_most_counts(registry, [mapping])
+    registry = declared_sensors(settings)
+    require_most_counts(registry, [mapping])
+    if registry is not None:
         _require_corrections(settings, registry, mapping, table)
         return tuple(sensor.name for sensor in registry.sensors)
-    require_most_counts(None, [mapping])
     named = tuple(dict.fromkeys(mapping.names.values()))
     if not named:
         raise SettingsError(

@@ -26,7 +26,7 @@ from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest
-from stream_app.starting.connect.intake import Pauses, client_tls
+from stream_app.starting.connect.intake import Pauses, Payload, client_tls
 from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
@@ -104,15 +104,6 @@ _FORBIDDEN_SECONDS = 600.0
 ONLINE, OFFLINE = b"online", b"offline"
 
 
-class ArrivedMessage(NamedTuple):
-    """A message, the number to acknowledge it by, and which connection it came on."""
-
-    topic: str
-    payload: bytes
-    number: int
-    connection: int
-
-
 class Sent(NamedTuple):
     """A message that was given to the broker on one connection: its number there."""
 
@@ -164,7 +155,7 @@ class BrokerSession:
         self._forbidden: dict[str, float] = {}  # until when nothing is sent to these topics
         self._passed_over: set[str] = set()
         self._connection = -1
-        self._arrived: list[ArrivedMessage] = []
+        self._arrived: list[Payload] = []
         self._is_ready = self._was_ready = False
         self._fault: PeerError | None = None
         self._why = ""  # the broker's own words about the end of this connection
@@ -272,7 +263,7 @@ class BrokerSession:
         """How many messages the broker takes now; 0 while there is no connection."""
         return max(self._window - len(self._in_flight), 0) if self._is_ready and self._is_connected() else 0
 
-    def turn(self, wait_seconds: float) -> list[ArrivedMessage]:
+    def turn(self, wait_seconds: float) -> list[Payload]:
         """The messages that came, at most a window of them, after waiting so long for the first.
 
         A lost connection is made again, with pauses; :class:`PeerError` where that cannot help.
@@ -293,7 +284,7 @@ class BrokerSession:
         arrived, self._arrived = self._arrived, []
         return arrived
 
-    def acknowledge(self, arrived: Sequence[ArrivedMessage]) -> None:
+    def acknowledge(self, arrived: Sequence[Payload]) -> None:
         """Tell the broker that they are durable; those of an earlier connection it sends again anyway."""
         for message in arrived:
             if message.connection == self._connection and message.number:
@@ -568,7 +559,7 @@ class BrokerSession:
             if number:
                 client.ack(number, _AT_LEAST_ONCE)
             return
-        self._arrived.append(ArrivedMessage(message.topic, bytes(message.payload), number, self._connection))
+        self._arrived.append(Payload(message.topic, bytes(message.payload), number, self._connection))
 
 
 def _elsewhere(properties: Properties | None) -> str:
@@ -694,7 +685,7 @@ _WAIT_SECONDS = 0.2
 
 def relay(
     session: BrokerSession,
-    take: Callable[[Sequence[ArrivedMessage]], object] | None,
+    take: Callable[[Sequence[Payload]], object] | None,
     releases: RetainedReleases | None,
     stop: StopRequest,
 ) -> None:

@@ -43,9 +43,7 @@ class FollowedReleases:
         line = next(self._waiting)
         if line.data is None:
             return None
-        release = parsed_line(StepRelease, self._path, line.data)
-        tiers = {name for entry in release.releases for name in entry.tiers or ()}
-        return public_release(release, tiers)
+        return public_release(parsed_line(StepRelease, self._path, line.data))
 
 
 class PublishedLog:

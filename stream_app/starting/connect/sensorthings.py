@@ -29,7 +29,7 @@ from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest
 from stream_app.starting.connect import resolved_map
-from stream_app.starting.connect.intake import Pauses, client_tls
+from stream_app.starting.connect.intake import Pauses, Payload, client_tls
 from stream_app.starting.connect.payloads import ABSENT, FirstOf, Versions, iso_duration
 from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, Total, TotalsWithReleases
@@ -301,14 +301,8 @@ _FIELDS = "phenomenonTime", "result"  # nothing else enters but the version: par
 _VERSION = "version"  # where it stands in what is handed on
 
 
-class ObservationMessage(NamedTuple):
-    """An Observation as if it had come on a topic."""
-
-    topic: str
-    payload: bytes
-
-
-Take = Callable[[Sequence[ObservationMessage]], object]
+Take = Callable[[Sequence[Payload]], object]
+"""Takes Observations as if each had come on a topic."""
 
 
 def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
@@ -380,7 +374,7 @@ class ObservationReader:
             found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
             counted = [each for each in found if each.is_counted]
             if counted:
-                self._take([ObservationMessage(each.topic, each.payload) for each in counted])
+                self._take([Payload(each.topic, each.payload) for each in counted])
             taken += len(counted)
             self._keep(streams)
 

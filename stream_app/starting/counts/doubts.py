@@ -77,14 +77,15 @@ def ask_about(
                 + (f"; and {len(found) - _NAMED} more such sums" if len(found) > _NAMED else ""),
                 _IGNORE,
             )
-    silent = [names[each] for each in doubtful if _is_silent(series[each])]
+    long = [each for each in doubtful if series[each].size >= _DAY]
+    silent = [names[each] for each in long if not series[each].any()]
     if silent:
         raise InputError(
             "each channel must have counted somebody",
             f"nothing but zeros of {some_of(silent)}, in {_DAY} intervals or more",
             _IGNORE,
         )
-    constant = [names[each] for each in doubtful if _is_constant(series[each])]
+    constant = [names[each] for each in long if (series[each] == series[each][0]).all()]
     if constant and not are_totals:  # of totals it says that nobody came
         raise InputError(
             "counts must be of people in each interval",
@@ -100,18 +101,10 @@ def _counted(column: NDArray[np.int64]) -> NDArray[np.int64]:
     return column if is_counted.all() else column[is_counted]
 
 
-def _is_constant(counted: NDArray[np.int64]) -> bool:
-    return bool(counted.size >= _DAY and (counted == counted[0]).all())
-
-
 def _is_state(name: str, names: Sequence[str]) -> bool:
     """Whether a column is named after another one, and says how that one is."""
     state = _STATUS.match(name)
     return state is not None and any(state["base"] in each for each in names if each != name)
-
-
-def _is_silent(counted: NDArray[np.int64]) -> bool:
-    return bool(counted.size >= _DAY and not counted.any())
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.starting.counts.count_table import CountTable, SensorCounts
+from stream_app.starting.counts.count_table import CountTable
 from stream_app.starting.counts.doubts import NOT_COUNTED
 
 _MOST_SENSORS, _MOST_SPANS = 60, 240
@@ -34,16 +34,13 @@ def picture(counts: CountTable) -> str:
     for place, row in enumerate(rows):
         top = _TOP + place * _ROW
         drawn.append(_text(8, top + 14, row.sensor if len(row.sensor) < 36 else f"{row.sensor[:35]}…"))
-        drawn.append(_text(_LEFT + spans * _SPAN + 8, top + 14, f"{row.people:,} ({_missing(row):.1%})"))
+        missing = row.missing / (row.counted + row.missing)
+        drawn.append(_text(_LEFT + spans * _SPAN + 8, top + 14, f"{row.people:,} ({missing:.1%})"))
         drawn += _cells(counts.table[:, counts.sensors.index(row.sensor)], bounds, top)
     body = "\n".join(drawn)
     form = f'width="{width}" height="{height}" font-family="sans-serif" font-size="12"'
     ground = '<rect width="100%" height="100%" fill="white"/>'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {form}>\n{ground}\n{body}\n</svg>\n'
-
-
-def _missing(row: SensorCounts) -> float:
-    return row.missing / (row.counted + row.missing)
 
 
 def _cells(column: NDArray[np.int64], bounds: NDArray[np.int64], top: int) -> list[str]:

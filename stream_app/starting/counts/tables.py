@@ -513,12 +513,9 @@ def _lists(node: Any, path: str) -> dict[str, Records]:
     items = node if isinstance(node, list) else [node]
     records = [_flat(each) for each in items if isinstance(each, dict)]
     if isinstance(node, list) and items and all(isinstance(each, list) for each in items):
-        rows = [dict(zip(map(str, items[0]), each, strict=False)) for each in items[1:]]
-        return (
-            {path: rows}
-            if all(isinstance(each, str) and not _DIGIT.search(each) for each in items[0])
-            else {path: _by_place(items)}
-        )
+        is_named = all(isinstance(each, str) and not _DIGIT.search(each) for each in items[0])
+        names, rows = (items[0], items[1:]) if is_named else (string.ascii_lowercase, items)
+        return {path: [dict(zip(names, each, strict=False)) for each in rows]}
     if isinstance(node, list) or not path:
         found[path] = records
     for own, each in zip(records, (each for each in items if isinstance(each, dict)), strict=True):
@@ -530,10 +527,6 @@ def _lists(node: Any, path: str) -> dict[str, Records]:
                     around = {f"{name}": cell for name, cell in own.items()}
                     found.setdefault(below, []).extend({**around, **record} for record in inner)
     return {name: rows for name, rows in found.items() if rows}
-
-
-def _by_place(items: Sequence[Sequence[Any]]) -> Records:
-    return [dict(zip(string.ascii_lowercase, each, strict=False)) for each in items]
 
 
 def _has_records(value: Mapping[str, Any]) -> bool:

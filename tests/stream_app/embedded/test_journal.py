@@ -52,10 +52,10 @@ def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path) -> None
 
 def test_what_was_not_committed_is_cut_from_risks_and_dead_letters(tmp_path: Path) -> None:
     journal = Journal(tmp_path, {})
-    journal.append_risks(b"one\n")
+    journal.keep("risks", b"one\n")
     journal.commit(Commit())
-    journal.append_risks(b"two\n")
-    journal.append_rejected(b"three\n")
+    journal.keep("risks", b"two\n")
+    journal.keep("rejected", b"three\n")
     for file in journal._files.values():
         file.sync()
     journal.close()
@@ -106,7 +106,7 @@ def test_a_changed_setting_is_refused_by_name_unless_it_may_change(tmp_path: Pat
 def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: str) -> None:
     journal = Journal(tmp_path, {})
     published(journal, 3)
-    journal.append_risks(b"one\n")
+    journal.keep("risks", b"one\n")
     journal.commit(Commit(3))
     journal.close()
     (tmp_path / name).write_bytes(b"")

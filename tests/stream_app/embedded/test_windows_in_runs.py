@@ -38,7 +38,6 @@ from stream_app.setup.sections import FilesMap, PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import ArchiveSteps, read_archive, write_counts
-from stream_app.starting.connect.counted_windows import windows_of
 from stream_app.starting.connect.journal import (
     MESSAGES,
     StepCount,
@@ -46,6 +45,7 @@ from stream_app.starting.connect.journal import (
     StepRules,
     announced_sensors,
     journal_of,
+    windows_of,
 )
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import Activation, Reading, Reason

@@ -33,9 +33,9 @@ def registry(count: int, name: str = "sensor at the corner {}") -> SensorRegistr
 
 @pytest.mark.slow
 def test_ten_thousand_sensors_in_one_step_fit_in_every_record() -> None:
-    sizes = largest_bytes(registry(10_000), TOPICS)
+    sizes = largest_bytes(registry(10_000), TOPICS, Settings())
     assert max(sizes.values()) <= LARGE_BYTES
-    require_record_sizes(registry(10_000), TOPICS)
+    require_record_sizes(registry(10_000), TOPICS, Settings())
     for topic in sizes:
         assert TOPICS.plan(topic).configuration["max.message.bytes"] == str(LARGE_BYTES)
 
@@ -43,7 +43,7 @@ def test_ten_thousand_sensors_in_one_step_fit_in_every_record() -> None:
 def test_real_records_are_never_larger_than_what_is_reckoned_with() -> None:
     sensors = registry(300, "näher {}").sensors
     names = tuple(sensor.name for sensor in sensors)
-    sizes = largest_bytes(registry(300, "näher {}"), TOPICS)
+    sizes = largest_bytes(registry(300, "näher {}"), TOPICS, Settings())
     tiered = Tiered((("partner", 1.0 / 3.0), ("public", 0.1 / 3.0)))
     for mechanism in (Gaussian(1.0 / 3.0), tiered):
         schedule = StepSchedule(10**9, tuple(SensorRelease(sensor, mechanism) for sensor in sensors))
@@ -85,7 +85,7 @@ def test_sums_of_a_crowd_are_reckoned_with_and_too_many_are_refused_before_the_s
     sensors = registry(300, "näher {}")
     step = StepSchedule(10**9, tuple(SensorRelease(each, Gaussian(1.0 / 3.0)) for each in sensors.sensors))
     logged = decision_of(step, crowds=(crowd,) * 300).line()
-    without = largest_bytes(sensors, TOPICS)[TOPICS.decisions]
+    without = largest_bytes(sensors, TOPICS, Settings())[TOPICS.decisions]
     assert without < len(logged) <= largest_bytes(sensors, TOPICS, settings)[TOPICS.decisions]
     question = CrowdQuestion(
         source=Source(deployment="d", session="s"),
@@ -111,12 +111,13 @@ def test_more_sensors_than_a_record_holds_are_refused_with_the_limit_and_what_to
     with pytest.raises(
         SettingsError, match=r"at most 16777216 bytes \(max\.message\.bytes\).*shorten the names"
     ):
-        require_record_sizes(registry(40_000, "x" * 240 + "{}"), TOPICS)
+        require_record_sizes(registry(40_000, "x" * 240 + "{}"), TOPICS, Settings())
 
 
 def test_a_request_does_not_grow_with_the_partitions_of_people() -> None:
     """A decision is written once, whoever follows it."""
-    sizes, settings = largest_bytes(registry(300), TOPICS), Settings()
+    settings = Settings()
+    sizes = largest_bytes(registry(300), TOPICS, settings)
     few, many = (
         largest_request_bytes(registry(300), Topics("city.", partitions, tiers=TOPICS.tiers), settings)
         for partitions in (1, 50)
@@ -133,4 +134,5 @@ def test_a_question_to_every_partition_counts_where_it_is_larger() -> None:
 
 @pytest.mark.slow
 def test_fifty_thousand_sensors_with_names_of_twenty_characters_fit_without_splitting() -> None:
-    require_record_sizes(registry(50_000, "corner of str. {:05d}"), Topics(tiers=("partner", "public")))
+    topics = Topics(tiers=("partner", "public"))
+    require_record_sizes(registry(50_000, "corner of str. {:05d}"), topics, Settings())

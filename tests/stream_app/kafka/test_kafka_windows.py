@@ -34,6 +34,7 @@ from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.workers import prepared
 from stream_app.setup.combinations import Runner
 from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.settings import Settings
 from stream_app.steps import Intake, JsonlRisks, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
 from stream_app.steps.policy.proposals import Negotiation, Proposal, Source
@@ -284,7 +285,7 @@ def test_windows_under_a_budget_are_in_the_size_of_decisions_and_questions(tmp_p
     deployment = Deployment.of(settings(**given_in(tmp_path, release=release)))
     registry, topics = deployment.registry, deployment.topics
     longest = largest_bytes(registry, topics, deployment.settings)[topics.decisions]
-    assert longest > largest_bytes(registry, topics)[topics.decisions]
+    assert longest > largest_bytes(registry, topics, Settings())[topics.decisions]
     assert largest_proposal_bytes(registry, deployment.settings) > 0
     compile_kernels(deployment)
     crowd = settings(**given_in(tmp_path, release=release, adversary="crowd"))
@@ -302,5 +303,7 @@ def test_the_steps_a_value_covers_are_in_the_size_of_a_release(tmp_path: Path) -
     deployment = Deployment.of(settings(**given_in(tmp_path)))
     registry, topics = deployment.registry, deployment.topics
     plain = replace(registry, sensors=tuple(Sensor(each.name, (0,)) for each in registry.sensors))
-    found, without = (largest_bytes(each, topics)[topics.releases] for each in (registry, plain))
+    found, without = (
+        largest_bytes(each, topics, deployment.settings)[topics.releases] for each in (registry, plain)
+    )
     assert found - without == len(f'"from_step":{MAX_STEP},') * len(registry.sensors)

@@ -14,10 +14,10 @@ from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import connectors
-from stream_app.starting.connect.intake import PayloadIntake
+from stream_app.starting.connect.intake import Payload, PayloadIntake
 from stream_app.starting.connect.journal import MESSAGES, CountJournal, StepCount, StepFold, StepRules
 from stream_app.starting.connect.payloads import PayloadMap, SensorCount
-from stream_app.starting.connect.sensorthings import ObservationMessage, observation_map
+from stream_app.starting.connect.sensorthings import observation_map
 from tests.stream_app.embedded.test_late import declared, revised
 from tests.stream_app.engine_support import NAMES, json_lines, run_on
 from tests.stream_app.starting.brokers.sensorthings_service import Datastreams, serving
@@ -122,14 +122,14 @@ def opened(folder: Path, sensors: Sequence[str] = NAMES) -> CountJournal:
     return CountJournal(folder, StepRules(0, HOUR, sums_shorter=True), sensors, lambda: 1e9)
 
 
-def payloads(steps: int) -> list[ObservationMessage]:
+def payloads(steps: int) -> list[Payload]:
     """Of the first sensor a provisional 0 and then the true count, of all others the count."""
     found = []
     for step in range(steps):
         others = [record(step, 5 + step, sensor=name) for name in NAMES[1:]]
         again = record(step, 99, "validated")  # another count: the first one stands
         sent = [record(step, 0, "raw"), record(step, 10 + step, "validated"), *others, again]
-        found += [ObservationMessage("", json.dumps(each).encode()) for each in sent]
+        found += [Payload("", json.dumps(each).encode()) for each in sent]
     return found
 
 

@@ -42,7 +42,7 @@ def test_schedule_files_decisions_and_releases_carry_it(mechanism: Mechanism) ->
     assert step.releases[0].mechanism == mechanism
     line = decision_of(step).line()
     assert schedule_of(StepDecision.model_validate_json(line), REGISTRY) == step
-    assert len(line) <= largest_bytes(REGISTRY, TOPICS)[TOPICS.decisions]
+    assert len(line) <= largest_bytes(REGISTRY, TOPICS, Settings())[TOPICS.decisions]
     value: PublishedValue = 3 if mechanism.is_released else None
     if tiers := {name: 3 for name, _ in getattr(mechanism, "tiers", ())}:
         value = TierValues(tiers, tiers)

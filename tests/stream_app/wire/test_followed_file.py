@@ -15,7 +15,7 @@ import pytest
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError
 from stream_app.watching.events import Observer, StepClosed
-from stream_app.wire.clock import SystemClock
+from stream_app.wire.clock import Clock
 from stream_app.wire.followed_file import FollowedFile, Start, find_start
 from stream_app.wire.inputs import LineReader, checked_chunks
 from tests.stream_app.engine_support import (
@@ -384,7 +384,7 @@ def test_steps_do_not_close_by_the_clock_while_the_input_is_gone(tmp_path: Path)
     path, looks = tmp_path / "live.jsonl", [0]
     path.write_bytes(part(0, 2))
 
-    class Late(SystemClock):
+    class Late(Clock):
         """Once the input is gone it is three steps later; after some looks it comes back."""
 
         def now_seconds(self) -> float:

@@ -14,7 +14,8 @@ import time
 from collections.abc import Sequence
 
 from stream_app.cli import main
-from stream_app.starting.connect.mqtt import ArrivedMessage, BrokerSession
+from stream_app.starting.connect.intake import Payload
+from stream_app.starting.connect.mqtt import BrokerSession
 
 CODE = """
 import sys
@@ -26,7 +27,7 @@ print(*kill_many(config, folder, int(kills), int(seed)))
 _LONGEST_SECONDS = 0.6
 
 
-def kill_instead(self: BrokerSession, arrived: Sequence[ArrivedMessage]) -> None:
+def kill_instead(self: BrokerSession, arrived: Sequence[Payload]) -> None:
     """The moment between commit and acknowledgement."""
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -15,8 +15,8 @@ import pytest
 
 from stream_app.exceptions import OutputError, PeerError
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect.intake import Payload
 from stream_app.starting.connect.mqtt import (
-    ArrivedMessage,
     BrokerSession,
     RetainedReleases,
     Sent,
@@ -41,7 +41,7 @@ REFUSED_VERSION = bytes([0x20, 3, 0, 0x84, 0])
 
 def turned(broker: BrokerSession, number: int) -> list[bytes]:
     """The payloads of so many messages, or fewer within ten seconds."""
-    found: list[ArrivedMessage] = []
+    found: list[Payload] = []
     deadline = time.monotonic() + 10
     while len(found) < number and time.monotonic() < deadline:
         arrived = broker.turn(0.1)
@@ -308,7 +308,7 @@ def test_releases_that_cannot_be_read_end_no_intake(tmp_path: Path, caplog: pyte
                 sender.close()
             return bool(taken)
 
-    def take(arrived: Sequence[ArrivedMessage]) -> None:
+    def take(arrived: Sequence[Payload]) -> None:
         taken.extend(each.payload for each in arrived)
 
     with broker.running(), pytest.raises(OutputError, match="must only grow"):

@@ -10,10 +10,10 @@ import pytest
 
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
+from stream_app.starting.connect.intake import Payload
 from stream_app.starting.connect.mqtt import (
     OFFLINE,
     ONLINE,
-    ArrivedMessage,
     BrokerAddress,
     BrokerSession,
     topic_level,
@@ -22,9 +22,9 @@ from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certif
 from tests.watching.services import wait_until
 
 
-def turned(broker: BrokerSession, number: int) -> list[ArrivedMessage]:
+def turned(broker: BrokerSession, number: int) -> list[Payload]:
     """So many messages, or fewer within ten seconds."""
-    found: list[ArrivedMessage] = []
+    found: list[Payload] = []
     for _ in range(40):
         found += broker.turn(0.25)
         if len(found) >= number:
@@ -32,7 +32,7 @@ def turned(broker: BrokerSession, number: int) -> list[ArrivedMessage]:
     return found
 
 
-def payloads(arrived: list[ArrivedMessage]) -> list[bytes]:
+def payloads(arrived: list[Payload]) -> list[bytes]:
     """What they say."""
     return [each.payload for each in arrived]
 

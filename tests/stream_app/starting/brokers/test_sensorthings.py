@@ -16,8 +16,8 @@ import pytest
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import sensorthings
+from stream_app.starting.connect.intake import Payload
 from stream_app.starting.connect.sensorthings import (
-    ObservationMessage,
     ObservationReader,
     ObservationWriter,
     PhenomenonTime,
@@ -40,9 +40,9 @@ def settings_for(url: str, **given: object) -> Settings:
     return Settings.model_validate({"origin": "2026-01-01T00:00:00Z", "connect": {"sensorthings": values}})
 
 
-def looked(settings: Settings, place: Path) -> list[ObservationMessage]:
+def looked(settings: Settings, place: Path) -> list[Payload]:
     """What one look of a new process takes."""
-    found: list[ObservationMessage] = []
+    found: list[Payload] = []
 
     async def look() -> None:
         async with SensorThings(settings.connect.sensorthings) as service:
@@ -65,7 +65,7 @@ def written(settings: Settings, run: Path, place: Path | None = None) -> None:
     asyncio.run(write())
 
 
-def spoken(observed: list[ObservationMessage]) -> list[tuple[str, Any]]:
+def spoken(observed: list[Payload]) -> list[tuple[str, Any]]:
     """Interval and result of each."""
     documents = [json.loads(each.payload) for each in observed]
     return [(each["phenomenonTime"], each["result"]) for each in documents]
@@ -367,7 +367,7 @@ def test_a_datastream_that_was_deleted_holds_up_no_other(tmp_path: Path) -> None
     """At the first look an unknown id is an error; later the others are read on."""
     service, place = Datastreams(), tmp_path / "read.json"
     service.observations = {"7": hourly(0, [1]), "8": hourly(0, [2])}
-    found: list[ObservationMessage] = []
+    found: list[Payload] = []
 
     async def look() -> None:
         async with SensorThings(settings.connect.sensorthings) as peer:

@@ -16,7 +16,8 @@ import pytest
 from stream_app.cli import main
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect import sensorthings
-from stream_app.starting.connect.sensorthings import ObservationMessage, exchange
+from stream_app.starting.connect.intake import Payload
+from stream_app.starting.connect.sensorthings import exchange
 from tests.stream_app.starting.brokers.run_folder import add_steps, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import Datastreams, serving
 
@@ -225,7 +226,7 @@ def test_a_service_that_goes_away_is_waited_for(tmp_path: Path, monkeypatch: pyt
         config = settings_file(tmp_path, url)
         config.write_text(config.read_text().replace("page = 3", "page = 3\npoll_seconds = 0.1"))
         settings = load_settings(config)
-        got: list[ObservationMessage] = []
+        got: list[Payload] = []
         written = exchange(settings, got.extend, run, taken, Stop(), once=False)
     assert (written.steps, written.sent) == (2, 2)
     assert {json.loads(each.payload)["result"] for each in got} >= {1, 2, 3, 4, 5}
