@@ -466,15 +466,16 @@ class RefinedCheck:
 
     def _revealed(self, levels: Levels) -> NDArray[np.int32]:
         """A number for what the last row's counts reveal at each location, (M,); equal if that is equal."""
-        rows = [seen.channel[-1] for seen in levels.seen]
+        rows, seen_by = [seen.channel[-1] for seen in levels.seen], dict[tuple[int, ...], bytes]()
         found = np.full(rows[0].size, -1, dtype=np.int32)
         labels = levels.seen[0].labels[-1]
         for location in np.flatnonzero(rows[0] >= 0).tolist():
-            tables = (
-                array[row[location]].tobytes()
-                for row, seen in zip(rows, levels.seen, strict=True)
-                for array in seen.tables
-            )
-            what = b"".join((int(labels[location]).to_bytes(4), *tables))
+            channels = tuple(int(row[location]) for row in rows)
+            if channels not in seen_by:
+                each = zip(channels, levels.seen, strict=True)
+                seen_by[channels] = b"".join(
+                    a[channel].tobytes() for channel, seen in each for a in seen.tables
+                )
+            what = int(labels[location]).to_bytes(4) + seen_by[channels]
             found[location] = self._shown.setdefault(what, len(self._shown))
         return found

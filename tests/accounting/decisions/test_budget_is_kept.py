@@ -15,6 +15,7 @@ from accounting.decisions import BudgetReason, SearchSettings
 from accounting.decisions.what_if import AnnouncedStep, WhatIf, questions
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw
+from models.priors import Question
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.decisions import deciding
 from tests.volume import PARTS, some
@@ -25,11 +26,13 @@ CLEARING = (65, 95, 103, 133)
 """Random runs in which the refined bounds clear many people; in most they have nobody to clear."""
 
 
-def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0) -> Counter[str]:
+def check_run(
+    seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0, question: Question | None = None
+) -> Counter[str]:
     """One random run, and silence after it; counts what settled the decisions, and people cleared."""
     rng = np.random.default_rng(seed)
     people = deciding.people(rng, 40, LOCATIONS, own_starts=0.1 if rng.random() < 0.2 else 0.0)
-    horizon = deciding.random_settings(rng, sharpen=rng.random() < 0.5)
+    horizon = deciding.random_settings(rng, sharpen=rng.random() < 0.5, question=question)
     limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
     work = int(rng.integers(1, 200)) * 10**7 if rng.random() < 0.7 else 0
     accountant = ContinuousAccountant(people, replace(horizon, operations=work, decided=limit))
@@ -62,6 +65,17 @@ def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     often = (BudgetReason.FREE, BudgetReason.BUDGET, BudgetReason.SPENT)
     assert min(settled[reason] for reason in often) > 15 / PARTS
     assert settled["cleared"] > 100
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_no_run_exceeds_its_budget_where_a_group_of_places_is_asked_for():
+    """Then exact counts leave open where in the group a person is, and are looked at like noised ones."""
+    north = Question("north", {"north": [str(place) for place in range(5)], "east": ["5", "6"]})
+    cleared = 0
+    for seed in some(24):
+        cleared += check_run(seed, in_hindsight=False, steps=12, question=north)["cleared"]
+    assert cleared > 10
 
 
 @pytest.mark.slow
