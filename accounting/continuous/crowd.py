@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds import BY_INFORMATION, BY_LEVELS
+from accounting.bounds.noised.sandwich_kernel import AS_LOW_AS_MAY_BE
 from accounting.bounds.radius import ceilings_within
 from accounting.continuous.account_state import digest_of, named, pack_state, taken, unpack_state
 from accounting.continuous.accountant import ContinuousAccountant
@@ -112,16 +113,17 @@ def success_at_level(
     k: int,
     known: float,
     shift: NDArray[np.float64],
+    enough: float,
 ) -> tuple[float, float]:
     """The bound through noise, with the counts erased at level ``k``; and the products that it took.
 
-    ``known`` and ``shift`` as for :func:`~accounting.continuous.refine_kernel.noised_success`.
+    ``known``, ``shift``, ``enough`` as for :func:`~accounting.continuous.refine_kernel.noised_success`.
     """
     rows = slice(person.row, person.row + HISTORY + horizon.steps)
     whole = levels.seen[k]
     seen = SeenSteps(whole.labels[rows], whole.channel[rows], whole.tables)
     past = noised_past(person.raw, seen, horizon.vectors)
-    found = noised_success(person.raw, seen, horizon, past, known, shift)
+    found = noised_success(person.raw, seen, horizon, past, known, shift, enough)
     return max(found.value, person.least), found.products + past.operations / PER_LOOK
 
 
@@ -134,8 +136,8 @@ def success_by_levels(
     1 as soon as it cannot become lower than ``known``, a bound that holds already. Counts reveal least at the
     first level, so ``f(b_1)`` is a lower bound on the terms that are still to be added.
     """
-    unknown = np.empty(0)
-    lowest, products = success_at_level(horizon, person, levels, 0, 1.0, unknown)
+    rest = 1.0, np.empty(0), AS_LOW_AS_MAY_BE
+    lowest, products = success_at_level(horizon, person, levels, 0, *rest)
     highest, smaller, total = everything, 0.0, 0.0
     for k in range(len(levels.probability) - 1, -1, -1):
         total += (levels.probability[k] - smaller) * highest
@@ -145,42 +147,11 @@ def success_by_levels(
         # An adversary who sees less than at this level does no better: f falls with the level.
         found = lowest
         if k > 0:
-            found, more = success_at_level(horizon, person, levels, k, 1.0, unknown)
+            found, more = success_at_level(horizon, person, levels, k, *rest)
             products += more
         highest = min(highest, found)
     total += (1.0 - smaller) * highest
     return total * (1.0 + ROUNDING), products
-
-
-@jit
-def is_within_by_levels(
-    horizon: HorizonRules,
-    person: LevelHorizon,
-    levels: Levels,
-    limit: float,
-    known: float,
-    shift: NDArray[np.float64],
-) -> tuple[bool, float]:
-    """Whether :func:`success_by_levels` is at most ``limit``, by few levels; and the products that it took.
-
-    Each further level lowers the bound, so the search ends once it is within the limit. It also ends if even
-    the first level, at which counts reveal least, leaves it above the limit.
-    """
-    lowest, products = success_at_level(horizon, person, levels, 0, known, shift)
-    highest, smaller, total = 1.0, 0.0, 0.0
-    for k in range(len(levels.probability) - 1, -1, -1):
-        total += (levels.probability[k] - smaller) * highest
-        smaller = levels.probability[k]
-        if (total + (1.0 - smaller) * lowest) * (1.0 + ROUNDING) > limit:
-            return False, products
-        found = lowest
-        if k > 0:
-            found, more = success_at_level(horizon, person, levels, k, known, shift)
-            products += more
-        highest = min(highest, found)
-        if (total + (1.0 - smaller) * highest) * (1.0 + ROUNDING) <= limit:
-            return True, products
-    return False, products
 
 
 @pjit(lambda accounts, people, *_: people.size)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
 from accounting.bounds.noised.sandwich_kernel import (
+    AS_LOW_AS_MAY_BE,
     BY_SANDWICH,
     EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
@@ -242,13 +243,15 @@ def noised_success(
     past: Past,
     known: float,
     shift: NDArray[np.float64],
+    enough: float,
 ) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
     ``known`` holds already: the tree ends where it cannot get below that. Where many counts may go either way
     their patterns are told apart, and levels looked at before the tree; where very many may, only the former.
     Not so where nothing is known, as of a crowd, and where labels are guessed: there exact counts count, too,
-    as they leave the state open. ``shift`` (C,) is :func:`normal_shifts` of the channels.
+    as they leave the state open. ``shift`` (C,) is :func:`normal_shifts` of the channels. ``enough`` is what
+    the bound is compared with, or ``AS_LOW_AS_MAY_BE``.
     """
     if past.laws.shape[0] == 0:
         return NoisedSuccess(1.0, 0.0)
@@ -264,13 +267,15 @@ def noised_success(
         lowest = _by_levels(raw, seen, horizon, past)
     moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
-    if nodes == 0:
+    if nodes == 0 or min(lowest, apart) <= enough:
         return NoisedSuccess(min(lowest, apart), 0.0)
     expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
     window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
-    limits = limits_for(window, nodes, min(known, lowest))
+    at_least = left_out + past.left_out
+    enough = enough if enough < 0.0 else enough - at_least
+    limits = limits_for(window, nodes, min(known, lowest), enough)
     found, _, products = sandwich_success(window, inside, past.laws, limits)
-    return NoisedSuccess(min(lowest, apart, found + left_out + past.left_out), products)
+    return NoisedSuccess(min(lowest, apart, found + at_least), products)
 
 
 @jit
@@ -389,7 +394,7 @@ def refine(
         if (is_clear or not is_first_look) and min(lowest, state.risk[person]) > least_worth:
             if found[2] != known:
                 past = noised_past(raw, seen, horizon.vectors)
-                noised = noised_success(raw, seen, horizon, past, known, shift)
+                noised = noised_success(raw, seen, horizon, past, known, shift, AS_LOW_AS_MAY_BE)
                 found[1], found[2] = noised.value, known
                 found[3] = noised.products + past.operations / PER_LOOK
             products[k] = -1.0 if is_first_look and found[1] >= 1.0 else found[3]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
+    AS_LOW_AS_MAY_BE,
     EXPANSIONS_PER_VECTOR,
     PAST_LAWS,
     Window,
@@ -83,7 +84,7 @@ def sandwich_in_log(
     total = sum(each.rays.left_out for each in (*few, *own))
     for end in ends:
         question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
-        limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0)
+        limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0, AS_LOW_AS_MAY_BE)
         total += sandwich_success(question, arrays, laws, limits)[0]
     return float(min(1.0, total))
 

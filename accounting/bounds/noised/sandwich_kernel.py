@@ -91,6 +91,17 @@ class Limits(NamedTuple):
     close: float
     nodes: int  # at most
     known: float  # a bound that holds already: no closer look once that much is attained
+    enough: (
+        float  # what the bound is compared with: no closer look once it is less, or more is attained; or -1
+    )
+
+
+AS_LOW_AS_MAY_BE = -1.0
+"""``Limits.enough`` of a bound that is compared with nothing.
+
+With any other the tree grows in the same order, and no bound of it rises: one that is low enough then is so
+with this, too.
+"""
 
 
 class _Tree(NamedTuple):
@@ -851,6 +862,13 @@ def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree
 
 
 @bare_jit
+def _is_decided(limits: Limits, tree: _Tree) -> bool:
+    """Whether the bound is low enough, or never will be."""
+    is_low = tree.bound[0] * (1.0 + _ROUNDING) <= limits.enough
+    return is_low or 0.0 <= limits.enough < tree.won[0]
+
+
+@bare_jit
 def _grow(  # noqa: PLR0912 - one loop over looks
     window: Window, signals: OwnSignals, limits: Limits, guess: float, tree: _Tree
 ) -> None:
@@ -867,7 +885,7 @@ def _grow(  # noqa: PLR0912 - one loop over looks
             is_promising = tree.bound[root] - limits.known <= before - tree.bound[root]
             if not is_promising:
                 break
-        is_enough = tree.won[root] >= limits.known
+        is_enough = tree.won[root] >= limits.known or _is_decided(limits, tree)
         tolerance = max(limits.close, limits.precision * (tree.won[root] - guess))
         if is_enough or tree.bound[root] - tree.won[root] <= tolerance:
             break
@@ -910,9 +928,10 @@ def affordable_operations(vectors: int, mistakes: int) -> float:
 
 
 @jit
-def limits_for(window: Window, nodes: int, known: float) -> Limits:
+def limits_for(window: Window, nodes: int, known: float, enough: float) -> Limits:
     """Those of ceilings: so many nodes, and no closer look once ``known`` is attained."""
-    return Limits(LABELLED_PRECISION if is_labelled(window.person.chain) else PRECISION, CLOSE, nodes, known)
+    precision = LABELLED_PRECISION if is_labelled(window.person.chain) else PRECISION
+    return Limits(precision, CLOSE, nodes, known, enough)
 
 
 @jit
@@ -1187,7 +1206,7 @@ def sandwich_success(
     tree = _new_tree(window, signals, laws, limits.nodes)
     _new_node(window, signals, -1, -1, limits.close, tree)
     guess = tree.won[0]
-    if not _guesses_paths(window):
+    if not _guesses_paths(window) and not _is_decided(limits, tree):
         _search_leaf(window, signals, 0, limits.close, tree)
         guess = 0.0
         for number in range(tree.guesses[0]):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.apart_kernel import normal_shifts
 from accounting.continuous import ChainPositions, UnitPositions, Units
 from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts, account_slot
-from accounting.continuous.crowd import ROUNDING, Levels, is_within_by_levels, level_horizon
+from accounting.continuous.crowd import ROUNDING, Levels, level_horizon, success_at_level
 from accounting.continuous.payer import Payer, decided_with, with_vectors
 from accounting.continuous.refine_kernel import (
     LEAST_OPERATIONS,
@@ -157,10 +157,14 @@ def refined_headroom(
             continue
         if is_exact or limit < least + WORTH_MORE:  # nor look through its noise
             return
+        # In a crowd what counts show is the exact count with this probability, else what is seen (crowd.py).
+        shown = levels.probability[0]
+        at_most = shown * max(known, least)
+        enough = (limit / (1.0 + 2.0 * ROUNDING) - at_most) / (1.0 - shown)
         known = known if is_informed else 1.0
-        is_within, products = is_within_by_levels(horizon, part, levels, limit, known, shift)
+        success, products = success_at_level(horizon, part, levels, 0, known, shift, max(enough, 0.0))
         found.products[k] += products
-        if not is_within:
+        if (at_most + (1.0 - shown) * success) * (1.0 + ROUNDING) > limit:
             return
     found.headroom[k] = unclear.headroom
 

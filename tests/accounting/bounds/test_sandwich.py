@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds.noised.sandwich_kernel import (
+    AS_LOW_AS_MAY_BE,
     Limits,
     Window,
     history_laws,
@@ -105,7 +106,9 @@ def bound(
     for end in future_ends(matrices, [each for each in sensors if each[0] > last], last, places):
         question = Window(later, steps, end, mistakes, expansions, operations)
         for some in [laws] if most_laws else laws[:, np.newaxis]:
-            found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0))[0]
+            found += sandwich_success(
+                question, inside, some, Limits(close, close, nodes, 1.0, AS_LOW_AS_MAY_BE)
+            )[0]
     return found
 
 
