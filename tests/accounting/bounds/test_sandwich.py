@@ -87,11 +87,12 @@ def bound(
     limits: tuple[int, float, float, int] = (2000, 1e12, 0.0, 200_000),
     most_laws: int | None = None,
     least: float = 0.0,
+    enough: float = AS_LOW_AS_MAY_BE,
 ) -> float:
     """On the success in a window; ``limits`` are expansions, operations, how close, nodes.
 
     Without ``most_laws`` every law that the history may leave has its own tree. Outputs after the window are
-    added up.
+    added up. With ``enough`` there must be one tree.
     """
     first, last = window
     places, steps, chain = start.size, last - first + 1, chain_of(matrices)
@@ -106,9 +107,8 @@ def bound(
     for end in future_ends(matrices, [each for each in sensors if each[0] > last], last, places):
         question = Window(later, steps, end, mistakes, expansions, operations)
         for some in [laws] if most_laws else laws[:, np.newaxis]:
-            found += sandwich_success(
-                question, inside, some, Limits(close, close, nodes, 1.0, AS_LOW_AS_MAY_BE)
-            )[0]
+            low = enough if enough < 0.0 else max(enough - found, 0.0)
+            found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0, low))[0]
     return found
 
 
@@ -193,6 +193,22 @@ def random_window(rng: np.random.Generator) -> tuple[Floats, Floats, list[Sensor
             cover = rng.random(places) < 0.5
             sensors.append((int(rng.integers(first + steps)), cover, sigma))
     return start, matrices, sensors, (first, first + steps - 1), int(rng.integers(0, min(steps, 3)))
+
+
+def test_what_is_within_a_limit_is_so_too_where_the_bound_is_as_low_as_may_be() -> None:
+    """And the other way round, though a look ends early."""
+    rng, ended_early = np.random.default_rng(17), 0
+    for _ in range(60):
+        start, matrices, sensors, window, mistakes = random_window(rng)
+        sensors = [each for each in sensors if each[0] <= window[1]]
+        asked = start, matrices, sensors, window, mistakes, (4, 20_000.0, 1e-4, 400), 3
+        whole = bound(*asked)
+        for factor in (0.9, 0.99, 0.99999, 1.00001, 1.01, 1.1):
+            found = bound(*asked, enough=whole * factor)
+            assert (found <= whole * factor) == (factor > 1.0)
+            assert found >= whole
+            ended_early += found > whole
+    assert ended_early > 50
 
 
 @pytest.mark.parametrize("seed", range(12))
