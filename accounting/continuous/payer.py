@@ -35,7 +35,7 @@ def with_vectors(accounts: Accounts, vectors: int) -> Accounts:
 
 
 _AT_MOST_BY_COST = 4
-"""A decision's looks cost a fourth to a sixth of what they may (600 people of the demo's city)."""
+"""A decision's looks cost less than a fourth of what they may (600 people of the demo's city)."""
 
 
 class Due(NamedTuple):
