@@ -26,7 +26,7 @@ from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest
-from stream_app.starting.connect.intake import Pauses, Payload, client_tls
+from stream_app.starting.connect.intake import UNTRUSTED, Pauses, Payload, client_tls
 from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
@@ -101,6 +101,7 @@ _LASTING_SECONDS = 10.0  # a shorter connection does not count: the pauses keep 
 _OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
 _OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
 _FORBIDDEN_SECONDS = 600.0
+_UNREACHABLE = "check connect.mqtt.broker, and whether it speaks TLS (mqtts) or not (mqtt) at this port"
 ONLINE, OFFLINE = b"online", b"offline"
 
 
@@ -215,19 +216,20 @@ class BrokerSession:
             properties=asked,
         )
 
-    def open(self) -> None:
-        """Connect for the first time; :class:`PeerError` says why that failed."""
+    def open(self, stop: StopRequest | None = None) -> None:
+        """Connect for the first time, unless ``stop`` is set; :class:`PeerError` says why that failed."""
         deadline = time.monotonic() + _CONNECT_SECONDS
         try:
             self._connect()
         except (OSError, ValueError) as error:
-            raise self._unreachable(str(error)) from error
-        while not self._is_ready:
+            remedy = UNTRUSTED if isinstance(error, ssl.SSLCertVerificationError) else _UNREACHABLE
+            raise self._unreachable(str(error), remedy) from error
+        while not self._is_ready and not (stop is not None and stop.is_set):
             if time.monotonic() > deadline:
                 raise self._unreachable("no answer in time")
             code = self._client.loop(0.1)
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS and not self._is_ready and self._lowered():
-                self.open()
+                self.open(stop)
                 return
             self._raise_fault()
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS:
@@ -400,12 +402,8 @@ class BrokerSession:
         if self._fault is not None:
             raise self._fault
 
-    def _unreachable(self, why: str) -> PeerError:
-        return PeerError(
-            f"the broker {self._address} must answer",
-            why,
-            "check connect.mqtt.broker, network and certificate",
-        )
+    def _unreachable(self, why: str, remedy: str = _UNREACHABLE) -> PeerError:
+        return PeerError(f"the broker {self._address} must answer", why, remedy)
 
     def _refuse(self, fault: PeerError) -> None:
         """End if the broker has never let us do this; if it has, it may be starting up, so keep trying."""
@@ -694,7 +692,7 @@ def relay(
     What ``take`` has taken is durable; where it raises, nothing is acknowledged. Releases that cannot be read
     do not stop the intake: the error is logged, and raised at the end.
     """
-    session.open()
+    session.open(stop)
     fault: TallyguardError | None = None
     try:
         while not stop.is_set:
