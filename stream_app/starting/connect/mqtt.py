@@ -101,7 +101,9 @@ _LASTING_SECONDS = 10.0  # a shorter connection does not count: the pauses keep 
 _OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
 _OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
 _FORBIDDEN_SECONDS = 600.0
-_UNREACHABLE = "check connect.mqtt.broker, and whether it speaks TLS (mqtts) or not (mqtt) at this port"
+_UNREACHABLE = (
+    "check connect.mqtt.broker and network, and whether it speaks TLS (mqtts) or not (mqtt) at this port"
+)
 ONLINE, OFFLINE = b"online", b"offline"
 
 
@@ -353,7 +355,7 @@ class BrokerSession:
         try:
             self._connect()
         except (OSError, ValueError) as error:
-            self._lost(str(error))
+            self._lost(str(error), is_there=False)
             return False
         return True
 
@@ -383,13 +385,14 @@ class BrokerSession:
         self._begin_connection()
         return True
 
-    def _lost(self, why: str) -> None:
-        """Remember when to try again; not every broker says why it closed."""
+    def _lost(self, why: str, *, is_there: bool = True) -> None:
+        """Remember when to try again; not every broker that ``is_there`` says why it closed."""
         if time.monotonic() - self._since > _LASTING_SECONDS:
             self._pauses.reset()
         self._is_ready, self._since = False, float("inf")
         pause = self._pauses.take()
-        hint = "; is another connector using this client id?" if pause > 2 * _FIRST_PAUSE_SECONDS else ""
+        is_sent_away = is_there and pause > 2 * _FIRST_PAUSE_SECONDS
+        hint = "; is another connector using this client id?" if is_sent_away else ""
         logger.warning("broker %s is gone (%s); trying again in %.1f s%s", self._address, why, pause, hint)
         self._retry_at = time.monotonic() + pause
 

@@ -259,3 +259,17 @@ def test_who_asks_to_stop_waits_for_no_broker(tmp_path: Path) -> None:
         begun = time.monotonic()
         relay(opened, None, None, stop)
     assert time.monotonic() - begun < 10
+
+
+def test_a_broker_that_is_not_there_is_no_other_connector(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it is tried: the hint is for those who are sent away by one that answers."""
+    broker = Mosquitto(tmp_path)
+    with broker.running():
+        opened = made(settings_for(broker))
+        opened.open()
+    for _ in range(12):
+        opened.turn(0.5)
+    assert "trying again in 2.0 s" in caplog.text
+    assert "another connector" not in caplog.text
