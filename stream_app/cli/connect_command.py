@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -355,7 +355,7 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
         )
 
 
-def _summary(found: CountTable, output: Path | None) -> dict[str, object]:
+def _summary(found: CountTable, output: Path | None) -> dict[str, Any]:
     from stream_app.starting.counts.doubts import NOT_COUNTED
 
     return {
