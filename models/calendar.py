@@ -105,8 +105,8 @@ class Calendar:
     def __post_init__(self) -> None:
         """:class:`~models.exceptions.CalendarError` for an unknown zone, or holidays that fit no step."""
         try:
-            ZoneInfo(self.zone)
-        except (ValueError, OSError, KeyError):  # of names that are paths, and of unknown ones
+            known_zone(self.zone)
+        except ValueError:
             raise CalendarError(
                 "timezone must be a name of the IANA database", repr(self.zone), "write Europe/Vienna"
             ) from None
@@ -271,6 +271,21 @@ def _offset(zone: ZoneInfo, instant: int) -> int:
 def _change(zone: ZoneInfo, early: int, late: int, before: int) -> int:
     """The first instant after ``early`` at which the clock's offset is no longer ``before``."""
     return early + bisect_right(range(early, late), 0, key=lambda each: int(_offset(zone, each) != before))
+
+
+_OF_A_MACHINE = frozenset({"localtime", "posixrules"})  # files beside the zones, elsewhere of another zone
+_WITH_LEAP_SECONDS = "right/"  # whose clock is half a minute behind ours, which counts none
+
+
+def known_zone(name: str) -> ZoneInfo:
+    """The time zone of a name that means the same everywhere; ``ValueError`` for any other."""
+    try:
+        zone = ZoneInfo(name)
+    except (OSError, KeyError) as error:  # of folders, and of unknown names; of paths it is a ValueError
+        raise ValueError(name) from error
+    if name in _OF_A_MACHINE or name.startswith(_WITH_LEAP_SECONDS):
+        raise ValueError(name)
+    return zone
 
 
 def zone_of(clock: str | None) -> tzinfo:

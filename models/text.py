@@ -27,6 +27,11 @@ def cell_text(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
+def number_of(number: int, one: str, many: str | None = None) -> str:
+    """A number of things in words: ``1 step``, ``2 steps``; ``many`` where that is not ``one`` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 # JSON and TOML from outside. Any text at all becomes a value or a :class:`DocumentError`.
 
 _MOST_DIGITS = 20  # of a 64-bit integer with its sign; no document here needs more

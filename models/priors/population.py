@@ -379,9 +379,8 @@ class Population:
 
     def _known(self, person: int) -> int:
         if not 0 <= person < len(self):
-            raise PositionError(
-                f"a person's position must lie in 0..{len(self) - 1}", person, "count people from 0"
-            )
+            must = f"lie in 0..{len(self) - 1}" if len(self) else "be of a population with people in it"
+            raise PositionError(f"a person's position must {must}", person, "count people from 0")
         return person
 
     @checked(PriorError)

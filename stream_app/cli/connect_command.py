@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def http(
         receiver.run(announce)
         ends = journal.ends
     taken = receiver.answered.pop(200, 0)
-    cli.say(f"{taken:,} payloads taken, {receiver.answered.total():,} refused.")
+    cli.say(f"{number_of(taken, 'payload')} taken, {receiver.answered.total():,} refused.")
     if ends is not None:
         cli.say(ends)
 
@@ -164,9 +165,11 @@ def _require_direction(is_read: bool, releases: Path | None, key: str) -> None:
 def _print_done(intake: PayloadIntake | None, sent: int | None) -> None:
     parts = []
     if intake is not None:
-        parts.append(f"{intake.taken:,} counts taken, {intake.refused:,} payloads refused")
+        parts.append(
+            f"{number_of(intake.taken, 'count')} taken, {number_of(intake.refused, 'payload')} refused"
+        )
     if sent is not None:
-        parts.append(f"the releases of {sent:,} steps are there")
+        parts.append(f"the releases of {number_of(sent, 'step')} are there")
     cli.say(f"{'; '.join(parts)}.")
     if intake is not None and intake.ends is not None:
         cli.say(intake.ends)
@@ -352,7 +355,7 @@ def _check_deployment(settings: Settings, found: CountTable, mapping: FilesMap) 
         )
 
 
-def _summary(found: CountTable, output: Path | None) -> dict[str, object]:
+def _summary(found: CountTable, output: Path | None) -> dict[str, Any]:
     from stream_app.starting.counts.doubts import NOT_COUNTED
 
     return {
@@ -377,8 +380,9 @@ def _print_summary(found: CountTable, output: Path, config: Path | None) -> None
 
     said = _summary(found, output)
     cli.say(
-        f"Read {said['counts']:,} counts of {said['sensors']:,} sensors in {said['steps']:,} steps of "
-        f"{duration(found.step_seconds)}, {said['not_counted']:,} cells without one. Step 0 is "
+        f"Read {number_of(said['counts'], 'count')} of {number_of(said['sensors'], 'sensor')} in "
+        f"{number_of(said['steps'], 'step')} of {duration(found.step_seconds)}, "
+        f"{number_of(said['not_counted'], 'cell')} without one. Step 0 is "
         f"{found.origin:%Y-%m-%d %H:%M} UTC."
     )
     cli.print_sensors(found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models.text import number_of
 from stream_app.analysis.catalogue import Address, Rhythm
 from stream_app.cli import shared as cli
 from stream_app.setup.option_settings import ExportFormat
@@ -83,10 +84,10 @@ def export(
         cli.print_json({**vars(found), "output": str(output)})
         return
     none_yet = "no totals, as no whole period of any is over; " if totals else ""
-    sums = f"{found.totals:,} totals; " if found.totals else none_yet
+    sums = f"{number_of(found.totals, 'total')}; " if found.totals else none_yet
     cli.say(
-        f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; {sums}"
-        f"{len(found.files):,} files in {output}."
+        f"{number_of(found.values, 'value')} of {number_of(found.days, 'day')}, {found.not_published:,} not "
+        f"published; {sums}{number_of(len(found.files), 'file')} in {output}."
     )
     from stream_app.watching.wording import UP, significant
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 from stream_app.exceptions import InputError
 from stream_app.setup.option_settings import OPTION_SETTINGS, Period
@@ -282,9 +283,10 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
     counts = deployment.counts
     counted = int((counts.table != NOT_COUNTED).sum())
     cli.say(
-        f"Read {len(counts.sensors):,} sensors, every {duration(counts.step_seconds)}. "
-        f"Took {len(counts.table):,} of {steps:,} steps (--days), {counted:,} counts, "
-        f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC."
+        f"Read {number_of(len(counts.sensors), 'sensor')}, every {duration(counts.step_seconds)}. "
+        f"Took {len(counts.table):,} of {number_of(steps, 'step')} (--days), {number_of(counted, 'count')}, "
+        f"{number_of(counts.table.size - counted, 'cell')} without one. Step 0 is "
+        f"{counts.origin:%Y-%m-%d %H:%M} UTC."
     )
     cli.print_sensors(counts)
     cli.say(*(f"  {remark}" for remark in counts.remarks))

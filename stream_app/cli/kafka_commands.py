@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 
 # ``tallyguard topics``: the deployment's topics on the broker, made and checked.
@@ -40,7 +41,9 @@ def create(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> Non
         cli.print_json({"created": list(made), "existing": [p.name for p in plans if p.name not in made]})
         return
     state = {plan.name: "created" if plan.name in made else "exists" for plan in plans}
-    cli.say(*(f"{state[p.name]:8} {p.name}, {p.partitions} partitions: {p.holds}" for p in plans))
+    cli.say(
+        *(f"{state[p.name]:8} {p.name}, {number_of(p.partitions, 'partition')}: {p.holds}" for p in plans)
+    )
 
 
 @topics.command()
@@ -162,9 +165,9 @@ def load(
         cli.print_json(report._asdict())
     else:
         cli.say(
-            f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed. {report.known:,} "
-            "were there before and keep their first step; the others count from step "
-            f"{effective_from or 0} on."
+            f"{number_of(report.sent, 'person', 'people')} sent to {report.topic}, {report.removed:,} "
+            f"removed. {report.known:,} were there before and keep their first step; the others count from "
+            f"step {effective_from or 0} on."
         )
         if report.words is not None:
             cli.say(f"Recorded: {report.words}, from step {report.step:,} on.")
@@ -206,7 +209,7 @@ def remove(
     if json:
         cli.print_json(report._asdict())
     else:
-        cli.say(f"{report.removed:,} people removed from {report.topic}.")
+        cli.say(f"{number_of(report.removed, 'person', 'people')} removed from {report.topic}.")
 
 
 # ``tallyguard worker``: the processes of a deployment on Kafka.
@@ -399,7 +402,8 @@ def produce(
         cli.print_json(vars(report))
     else:
         cli.say(
-            f"{report.activations:,} activations and {report.readings:,} readings in {report.seconds:.1f} s"
+            f"{number_of(report.activations, 'activation')} and {number_of(report.readings, 'reading')} in "
+            f"{report.seconds:.1f} s"
         )
 
 

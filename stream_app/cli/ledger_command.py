@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _secret(
 
 def _print(document: dict[str, Any]) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
-    cli.say(f"{document['steps']:,} steps; sensor-steps accounted: {counts}")
+    cli.say(f"{number_of(document['steps'], 'step')}; sensor-steps accounted: {counts}")
     if document["note"] is not None:
         cli.say(f"Note: {document['note']}.")
     cli.say(*map(_dp_sentence, document["differential_privacy"]))

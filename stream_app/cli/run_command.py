@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 from stream_app.setup.option_settings import RiskFormat
 
@@ -180,8 +181,9 @@ def print_report(report: RunReport, output: Path, delta: float, json: bool) -> N
         return
     rejected = sum(report.rejected.values())
     cli.say(
-        f"{report.steps:,} steps from {report.lines:,} messages in {report.seconds:.1f} s, "
-        f"{rejected:,} messages rejected; stopped by {report.reason} before step {report.next_step:,}.",
+        f"{number_of(report.steps, 'step')} from {number_of(report.lines, 'message')} in "
+        f"{report.seconds:.1f} s, {number_of(rejected, 'message')} rejected; stopped by {report.reason} "
+        f"before step {report.next_step:,}.",
         *(f"  rejected, {reason}: {count:,}" for reason, count in sorted(report.rejected.items())),
         f"Results are in {output}.",
     )

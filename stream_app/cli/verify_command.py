@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
@@ -153,7 +154,8 @@ def replay(
         cli.print_json({**asdict(result), "same": result.is_same})
     else:
         cli.say(
-            f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
+            f"{number_of(result.steps, 'step')}, {number_of(result.people, 'person', 'people')}, "
+            f"{number_of(result.compared, 'message')} compared: "
             f"{result.missing:,} missing, {result.different:,} different"
         )
         cli.say(*result.examples)

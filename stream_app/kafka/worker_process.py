@@ -27,6 +27,7 @@ from stream_app.kafka.broker.clients import StalledError, explain, wait_for_brok
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
+from stream_app.setup.this_process import stop_signals
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ class _Process:
         """Start, work and end; the reason of the end decides the exit code."""
         loop = asyncio.get_running_loop()
         self._ended, self._assigning = loop.create_future(), asyncio.Lock()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._end, f"signal {signal.Signals(number).name}")
         connection = self._deployment.connection
         working = asyncio.create_task(self._work(connection))

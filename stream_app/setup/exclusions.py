@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from models.calendar import known_zone
 from models.exceptions import SensorError
 from models.releases import Schedule, SensorRegistry
 from stream_app.exceptions import RunChangedError, SettingsError
@@ -175,8 +176,8 @@ def _interval(path: Path, number: int, line: Mapping[str, str]) -> tuple[float, 
     zone = None
     if line[_TIMEZONE]:
         try:
-            zone = ZoneInfo(line[_TIMEZONE])
-        except (KeyError, ValueError, OSError):
+            zone = known_zone(line[_TIMEZONE])
+        except ValueError:
             raise _wrong(
                 path,
                 number,

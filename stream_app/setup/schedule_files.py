@@ -18,7 +18,7 @@ from models import mechanisms
 from models.calendar import Calendar, dates_of
 from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule, check_window_ends
-from models.text import parse_json
+from models.text import number_of, parse_json
 from stream_app.exceptions import meant
 
 TIER_PREFIX = "epsilon_"
@@ -194,7 +194,8 @@ def find_sensor(index: int, sensor: object, registry: SensorRegistry) -> Sensor:
         raise ScheduleError(
             f"location {sensor} of step {index} must have exactly one sensor of its own",
             len(found),
-            f"locations are 0..{len(registry.location_names) - 1}; give the sensor's name instead",
+            f"there are {number_of(len(registry.location_names), 'location')}, counted from 0; give the "
+            "sensor's name instead",
         )
     return found[0]
 

@@ -416,11 +416,37 @@ class MqttSettings(Section):
             raise ValueError("connect.mqtt needs username beside its password")
         return self
 
+    @field_validator("topics")
+    @classmethod
+    def _are_topic_filters(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = next((each for each in topics if not _is_topic_filter(each)), None)
+        if wrong is not None:
+            raise ValueError(
+                "must be topics of MQTT, where + is one whole level, # at the end all that follow, "
+                f"and a shared one is $share/GROUP/TOPIC; {wrong[:80]!r} is none"
+            )
+        return topics
+
     @model_validator(mode="after")
     def _publishes_under_a_topic(self) -> MqttSettings:
-        if set(self.publish_under) & set("+#") or self.publish_under.endswith("/"):
+        if set(self.publish_under) & set("+#\0") or self.publish_under.endswith("/"):
             raise ValueError("publish_under must be a topic without + and #, and not end in /")
         return self
+
+
+_LONGEST_TOPIC_BYTES = 65_535
+
+
+def _is_topic_filter(topic: str) -> bool:
+    """Whether a broker can read it (MQTT 5.0, sections 4.7 and 4.8.2)."""
+    is_short = 0 < len(topic.encode()) <= _LONGEST_TOPIC_BYTES
+    if topic.startswith("$share/"):
+        group, _, topic = topic.removeprefix("$share/").partition("/")
+        is_short &= bool(group and topic) and not set(group) & set("+#")
+    *levels, last = topic.split("/")
+    if last != "#":
+        levels.append(last)
+    return is_short and all(level == "+" or not set(level) & set("+#\0") for level in levels)
 
 
 # Settings of the SensorThings connector: the service, and which of its datastreams are whose counts.

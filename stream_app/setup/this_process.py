@@ -85,8 +85,6 @@ def only_errors_of(library: str) -> None:
 # Closing a terminal sends SIGHUP, and so do log rotations. A process started with ``nohup`` ignores SIGHUP,
 # and it stays ignored. SIGINT is handled even where a script's ``&`` has it ignored: it was sent to us.
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 class StopRequest:
     """Whether somebody asked to stop. ``wake`` becomes readable then, to end a wait for input."""
@@ -107,17 +105,21 @@ class StopRequest:
         os.close(self._write)
 
 
+def stop_signals() -> list[signal.Signals]:
+    """The signals that ask this process to stop."""
+    return [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    ]
+
+
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """A stop request that signals set while the block runs; only the main thread receives signals."""
     request = StopRequest()
     in_main = threading.current_thread() is threading.main_thread()
-    found = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}
-    before = {
-        number: handler
-        for number, handler in found.items()
-        if handler is not signal.SIG_IGN or number != signal.SIGHUP
-    }
+    before = {number: signal.getsignal(number) for number in stop_signals()} if in_main else {}
 
     def handle(number: int, frame: FrameType | None) -> None:
         request.set()

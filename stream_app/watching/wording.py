@@ -139,7 +139,8 @@ def unit_in_words(found: UnitStatement, hours: tuple[float, float], is_bounded: 
     any_hours, visit = (f"{each:g} hour{'s' if each != 1 else ''}" for each in hours)
     if found.unit is Unit.LOG:
         often = ", counted no more often a day than is declared" if is_bounded else ", counted at every one"
-        return f"all that a person did in all {found.steps:,} steps{often}"
+        steps = "the one step" if found.steps == 1 else f"all {found.steps:,} steps"
+        return f"all that a person did in {steps}{often}"
     if found.unit is Unit.DAY:
         return "all that a person did on any one date"
     if found.unit is Unit.STEPS:

@@ -99,7 +99,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     try:
         with ExitStack() as stack:
             rehearsal = Rehearsal(folder, broker, stack)
-            assert "created  readings, 1 partitions" in rehearsal.once("topics")
+            assert "created  readings, 1 partition:" in rehearsal.once("topics")
             assert "2,000 people sent" in rehearsal.once("persons")
             accounts = range(SERVICES["account"]["deploy"]["replicas"])
             names = ["release-0", *(f"account-{number}" for number in accounts)]

@@ -136,6 +136,10 @@ def test_a_clock_that_is_never_changed_is_regular_unless_there_are_holidays():
     [
         (lambda: Calendar("Europe/Wien", 0, HOUR), "IANA database"),
         (lambda: Calendar("/etc/passwd", 0, HOUR), "IANA database"),
+        (lambda: Calendar("Europe", 0, HOUR), "IANA database"),
+        (lambda: Calendar("localtime", 0, HOUR), "IANA database"),  # another one on another machine
+        (lambda: Calendar("posixrules", 0, HOUR), "IANA database"),
+        (lambda: Calendar("right/Europe/Vienna", 0, HOUR), "IANA database"),  # counts leap seconds
         (lambda: Calendar("UTC", 0, 7 * HOUR, holidays=(date(2026, 5, 1),)), "must divide a day"),
         (lambda: Calendar("UTC", 0, 0), "1 second or more"),
         (lambda: dates_of(["1.5.2026"]), "a holiday must be a date"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.exceptions import SensorError
 from models.releases import SensorRegistry
-from models.text import CloseNames, DocumentError, cell_text, parse_json, parse_toml, safe_cell
+from models.text import CloseNames, DocumentError, cell_text, number_of, parse_json, parse_toml, safe_cell
 
 # A name in a CSV file stays a name when somebody opens it in a spreadsheet.
 
@@ -126,3 +126,9 @@ def test_documents_are_read_as_they_are() -> None:
         "a": True,
         "b": {"c": [-(2**63), 1.5]},
     }
+
+
+def test_one_thing_is_told_as_one() -> None:
+    assert [number_of(each, "step") for each in (0, 1, 2000)] == ["0 steps", "1 step", "2,000 steps"]
+    assert number_of(1, "person", "people") == "1 person"
+    assert number_of(2, "person", "people") == "2 people"

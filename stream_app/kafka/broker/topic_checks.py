@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from models.text import number_of
 from stream_app.kafka.broker.clients import TopicError
 from stream_app.kafka.broker.topics import MEDIUM_BYTES, TopicPlan, Topics
 
@@ -200,7 +201,7 @@ def check_topics(admin: Any, topics: Topics) -> list[Difference]:
     differences = []
     for plan in topics.plans():
         if plan.name in existing:
-            differences += _compare(admin, plan)
+            differences += _compare(admin, plan, is_of_people=plan.name in topics.of_people)
         else:
             differences.append(Difference(plan.name, "exist", _NOT_SEEN, _MAKE_OR_GRANT))
     return differences
@@ -226,17 +227,20 @@ def require_topics(admin: Any, topics: Topics) -> None:
         )
 
 
-def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
+def _compare(admin: Any, plan: TopicPlan, *, is_of_people: bool) -> list[Difference]:
     """Partitions, copies and configuration of one topic that exists."""
     found = admin.describe_topics([plan.name])[0]["partitions"]
     differences = []
     if len(found) != plan.partitions:
+        remedy = "set kafka.partitions to that number"
+        if not is_of_people:
+            remedy = "delete it and run `tallyguard topics create`, or set another kafka.prefix"
         differences.append(
             Difference(
                 plan.name,
-                f"have {plan.partitions} partitions",
+                f"have {number_of(plan.partitions, 'partition')}",
                 str(len(found)),
-                "set kafka.partitions to that number: a topic that is created again loses its records",
+                f"{remedy}: a topic that is created again loses its records",
             )
         )
     copies = min(len(partition["replica_nodes"]) for partition in found)

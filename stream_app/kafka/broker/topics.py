@@ -221,6 +221,11 @@ class Topics:
         revised = map(self.revised_tier, self.tiers if self.has_revised else ())
         return (*map(self.tier, self.tiers), *revised)
 
+    @property
+    def of_people(self) -> frozenset[str]:
+        """Those whose partitions share out the people, as many as the settings say."""
+        return frozenset({self.persons, self.accounts, self.risks, self.proposals})
+
     def plans(self) -> tuple[TopicPlan, ...]:
         """Every topic as it must be."""
         return tuple(self._plans.values())

@@ -9,7 +9,6 @@ import hmac
 import logging
 import math
 import re
-import signal
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.run_folder.durable import AppendFile
 from stream_app.setup.sections import HttpSettings
+from stream_app.setup.this_process import stop_signals
 from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, TakenCounts
 from stream_app.starting.connect.payloads import PayloadMap, SensorCount
 from stream_app.watching.web import HEADERS, Connections, listening_socket
@@ -219,7 +219,6 @@ def _tls(settings: HttpSettings) -> ssl.SSLContext | None:
 
 # The receiver of payloads over HTTP: read, mapped, made durable, and only then answered with 200.
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CLOSING_SECONDS = 2.0
 _MOST_SENTENCES = 100  # of refusals that are logged, each once
 
@@ -249,7 +248,7 @@ class Receiver:
         self._said: set[str] = set()
 
     def run(self, is_listening: Callable[[str], object] = lambda address: None) -> None:
-        """Receive until SIGINT or SIGTERM; ``is_listening`` is called with the address once it is open.
+        """Receive until a signal asks to stop; ``is_listening`` is called with the address once it is open.
 
         What has come in by then is made durable and answered.
         """
@@ -262,7 +261,7 @@ class Receiver:
 
         async def serve() -> None:
             loop, closing = asyncio.get_running_loop(), asyncio.Event()
-            for number in _SIGNALS:
+            for number in stop_signals():
                 loop.add_signal_handler(number, closing.set)
             self._queue = CommitQueue(self._journal, self._letters)
             self._connections = Connections(self._visit)

@@ -39,6 +39,10 @@ class Pauses:
         self.seconds = self._begin
 
 
+UNTRUSTED = "have its certificate renewed for this host, or name the authority that made it in ca_file"
+"""What to do about a broker or service whose certificate was not accepted."""
+
+
 def client_tls(section: str, ca_file: Path | None, certificate_file: Path | None = None) -> ssl.SSLContext:
     """Encryption towards a broker or service, as the files of a section of the settings say."""
     try:

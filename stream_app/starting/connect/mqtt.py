@@ -26,7 +26,7 @@ from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest
-from stream_app.starting.connect.intake import Pauses, Payload, client_tls
+from stream_app.starting.connect.intake import UNTRUSTED, Pauses, Payload, client_tls
 from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, TotalsWithReleases
 from stream_app.wire import SensorValue, StepRelease
@@ -101,6 +101,9 @@ _LASTING_SECONDS = 10.0  # a shorter connection does not count: the pauses keep 
 _OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
 _OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
 _FORBIDDEN_SECONDS = 600.0
+_UNREACHABLE = (
+    "check connect.mqtt.broker and network, and whether it speaks TLS (mqtts) or not (mqtt) at this port"
+)
 ONLINE, OFFLINE = b"online", b"offline"
 
 
@@ -215,19 +218,20 @@ class BrokerSession:
             properties=asked,
         )
 
-    def open(self) -> None:
-        """Connect for the first time; :class:`PeerError` says why that failed."""
+    def open(self, stop: StopRequest | None = None) -> None:
+        """Connect for the first time, unless ``stop`` is set; :class:`PeerError` says why that failed."""
         deadline = time.monotonic() + _CONNECT_SECONDS
         try:
             self._connect()
         except (OSError, ValueError) as error:
-            raise self._unreachable(str(error)) from error
-        while not self._is_ready:
+            remedy = UNTRUSTED if isinstance(error, ssl.SSLCertVerificationError) else _UNREACHABLE
+            raise self._unreachable(str(error), remedy) from error
+        while not self._is_ready and not (stop is not None and stop.is_set):
             if time.monotonic() > deadline:
                 raise self._unreachable("no answer in time")
             code = self._client.loop(0.1)
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS and not self._is_ready and self._lowered():
-                self.open()
+                self.open(stop)
                 return
             self._raise_fault()
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS:
@@ -351,7 +355,7 @@ class BrokerSession:
         try:
             self._connect()
         except (OSError, ValueError) as error:
-            self._lost(str(error))
+            self._lost(str(error), is_there=False)
             return False
         return True
 
@@ -381,13 +385,14 @@ class BrokerSession:
         self._begin_connection()
         return True
 
-    def _lost(self, why: str) -> None:
-        """Remember when to try again; not every broker says why it closed."""
+    def _lost(self, why: str, *, is_there: bool = True) -> None:
+        """Remember when to try again; not every broker that ``is_there`` says why it closed."""
         if time.monotonic() - self._since > _LASTING_SECONDS:
             self._pauses.reset()
         self._is_ready, self._since = False, float("inf")
         pause = self._pauses.take()
-        hint = "; is another connector using this client id?" if pause > 2 * _FIRST_PAUSE_SECONDS else ""
+        is_sent_away = is_there and pause > 2 * _FIRST_PAUSE_SECONDS
+        hint = "; is another connector using this client id?" if is_sent_away else ""
         logger.warning("broker %s is gone (%s); trying again in %.1f s%s", self._address, why, pause, hint)
         self._retry_at = time.monotonic() + pause
 
@@ -400,12 +405,8 @@ class BrokerSession:
         if self._fault is not None:
             raise self._fault
 
-    def _unreachable(self, why: str) -> PeerError:
-        return PeerError(
-            f"the broker {self._address} must answer",
-            why,
-            "check connect.mqtt.broker, network and certificate",
-        )
+    def _unreachable(self, why: str, remedy: str = _UNREACHABLE) -> PeerError:
+        return PeerError(f"the broker {self._address} must answer", why, remedy)
 
     def _refuse(self, fault: PeerError) -> None:
         """End if the broker has never let us do this; if it has, it may be starting up, so keep trying."""
@@ -694,7 +695,7 @@ def relay(
     What ``take`` has taken is durable; where it raises, nothing is acknowledged. Releases that cannot be read
     do not stop the intake: the error is logged, and raised at the end.
     """
-    session.open()
+    session.open(stop)
     fault: TallyguardError | None = None
     try:
         while not stop.is_set:

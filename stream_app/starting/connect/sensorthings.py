@@ -16,6 +16,7 @@ from math import inf, isfinite
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from urllib.request import getproxies, proxy_bypass
 from zoneinfo import ZoneInfo
 
 import aiohttp
@@ -29,7 +30,7 @@ from stream_app.setup.sections import PayloadSettings, SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest
 from stream_app.starting.connect import resolved_map
-from stream_app.starting.connect.intake import Pauses, Payload, client_tls
+from stream_app.starting.connect.intake import UNTRUSTED, Pauses, Payload, client_tls
 from stream_app.starting.connect.payloads import ABSENT, FirstOf, Versions, iso_duration
 from stream_app.starting.connect.released import PublishedLog, interval_in
 from stream_app.steps import Intervals, Total, TotalsWithReleases
@@ -124,6 +125,7 @@ class SensorThings:
             self._headers["Authorization"] = f"Basic {base64.b64encode(coded).decode()}"
         is_encrypted = self._root.scheme == "https"
         self._tls = client_tls("connect.sensorthings", settings.ca_file) if is_encrypted else None
+        self._proxy = proxy_of(self._root)
         self._timeout = aiohttp.ClientTimeout(total=settings.answer_seconds)
         self._session: aiohttp.ClientSession
 
@@ -201,18 +203,11 @@ class SensorThings:
     async def _once(self, method: str, url: URL, document: Mapping[str, Any] | None = None) -> bytes:
         try:
             async with self._session.request(
-                method, url, json=document, allow_redirects=method == "GET"
+                method, url, json=document, allow_redirects=method == "GET", proxy=self._proxy
             ) as answer:
                 text = await _bounded(answer)
         except (aiohttp.ClientError, TimeoutError) as error:
-            is_doubted = isinstance(error, aiohttp.ClientConnectorCertificateError)
-            raise UnknownOutcomeError(
-                f"{self._root} must answer",
-                str(error) or "nothing in time",
-                "have its certificate renewed, or name the authority that made it in ca_file"
-                if is_doubted
-                else "check connect.sensorthings.url and network",
-            ) from None
+            raise self._no_answer(error) from None
         if answer.status in _PASSING:
             passing = UnknownOutcomeError(
                 f"{self._root} must answer", f"status {answer.status}", "look at the service's own log"
@@ -227,6 +222,46 @@ class SensorThings:
                 _remedy(answer.status),
             )
         return text
+
+    def _no_answer(self, error: Exception) -> PeerError:
+        """What went wrong; aiohttp's own words may quote what came, with counts."""
+        must, remedy = f"{self._root} must answer", "check connect.sensorthings.url and network"
+        match error:
+            case aiohttp.TooManyRedirects() | aiohttp.RedirectClientError():
+                return PeerError(must, "redirects that lead to no answer", remedy)
+            case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
+                got = f"none through the proxy {self._proxy and self._proxy.with_user(None)}"
+                remedy = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY in the environment"
+            case aiohttp.ClientConnectorCertificateError():
+                got, remedy = str(error), UNTRUSTED
+            case aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
+                got = "an answer that breaks off or cannot be unpacked"
+            case aiohttp.ClientResponseError():
+                got = "something that is not HTTP"
+            case _:
+                got = str(error) or "nothing in time"
+        return UnknownOutcomeError(must, got, remedy)
+
+
+def proxy_of(url: URL) -> URL | None:
+    """The proxy that the environment names for an address, as the standard library reads it.
+
+    :class:`SettingsError` for one that is not spoken to by HTTP.
+    """
+    named = getproxies().get(url.scheme)
+    if not named or proxy_bypass(f"{url.host}:{url.port}"):
+        return None
+    try:
+        proxy = URL(named if "://" in named else f"http://{named}")
+    except ValueError:
+        proxy = URL()
+    if proxy.scheme not in ("http", "https") or not proxy.host:
+        raise SettingsError(
+            f"the proxy for {url.scheme} that the environment names must be like http://host:port",
+            "another one",
+            f"correct {url.scheme.upper()}_PROXY, or name {url.host} in NO_PROXY",
+        )
+    return proxy
 
 
 def _root(url: str) -> URL:
@@ -266,7 +301,7 @@ def _asked_to_wait(retry_after: str) -> float:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return 0.0
     return min(max(seconds, 0.0), _MOST_WAIT_SECONDS) if isfinite(seconds) else 0.0
 
@@ -415,6 +450,9 @@ class _Observation(NamedTuple):
 _by_start = attrgetter("start", "version")
 
 
+_MOST_IN_VAIN = 100
+
+
 class _Pages:
     """The Observations of a datastream (``Datastreams(7)``) that a query asks for, a page at a time."""
 
@@ -423,6 +461,8 @@ class _Pages:
         self._next: URL | None = service.address(f"{name}/Observations", query)
         self._visited: set[URL] = set()
         self._read, self._has_links = 0, False
+        self._last: list[Any] = []
+        self._in_vain = 0  # pages since one that brought anything
 
     @property
     def are_over(self) -> bool:
@@ -448,6 +488,14 @@ class _Pages:
                 "something else",
                 "check connect.sensorthings.url",
             )
+        self._in_vain = self._in_vain + 1 if found in ([], self._last) else 0
+        if self._in_vain > _MOST_IN_VAIN:
+            raise PeerError(
+                f"the pages of {self._name} must come to an end",
+                f"{_MOST_IN_VAIN} in a row without a new Observation, each with a link to the next",
+                "look at the service's own log",
+            )
+        self._last = found
         self._next = self._service.next_link(document)
         self._read += len(found)
         self._has_links |= self._next is not None

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from models.calendar import known_zone
 from stream_app.exceptions import InputError
 
 _DATES = (
@@ -96,9 +97,9 @@ class Times(NamedTuple):
 def check_zone(name: str) -> None:
     """:class:`InputError` for a time zone nobody knows."""
     try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        known = sorted(available_timezones())
+        known_zone(name)
+    except ValueError:
+        known = sorted(available_timezones() - {name})
         near = get_close_matches(name, known, n=1) or [zone for zone in known if name.title() in zone][:1]
         hint = f"did you mean {near[0]}?" if near else "write it like Europe/Vienna"
         raise InputError("--timezone must be a name of the IANA database", repr(name), hint) from None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.exceptions import PriorError
+from models.exceptions import PositionError, PriorError
 from models.priors import Lists, MovementPrior, Moves, Population, PopulationBuilder, Triplets, Unchecked
 from tests.models.chains import equal, populations, priors
 
@@ -257,3 +257,10 @@ def test_people_with_equal_priors_and_starts_are_known_as_alike(monkeypatch):
     assert set(unsure.tolist()) >= set(expected)
     for person, first in enumerate(unsure.tolist()):
         assert expected[person] == expected[first]
+
+
+def test_a_population_of_nobody_says_so() -> None:
+    """Not that positions go from 0 to -1."""
+    nobody = Population.from_moves([f"p{i}" for i in range(2)], **ring(2, 2, 2)).subset([])
+    with pytest.raises(PositionError, match="must be of a population with people in it, got 0"):
+        nobody.prior(0)

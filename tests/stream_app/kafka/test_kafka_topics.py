@@ -50,11 +50,12 @@ def test_no_record_outlives_its_retention_by_more_than_a_quarter_of_it() -> None
 
 
 class Admin:
-    """A broker's topics as planned, but for some settings."""
+    """A broker's topics as planned, but for some settings and ``more`` partitions."""
 
-    def __init__(self, topics: Topics, changed: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, topics: Topics, changed: Mapping[str, Mapping[str, str]], more: int = 0) -> None:
         self._topics = topics
         self._changed = changed
+        self._more = more
 
     def list_topics(self) -> list[str]:
         return [plan.name for plan in self._topics.plans()]
@@ -62,7 +63,7 @@ class Admin:
     def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         plan = self._topics.plan(names[0])
         copies = {"replica_nodes": list(range(plan.replication))}
-        return [{"partitions": [copies] * plan.partitions}]
+        return [{"partitions": [copies] * (plan.partitions + self._more)}]
 
     def describe_configs(self, resources: list[SimpleNamespace], **_: object) -> dict[str, Any]:
         name = resources[0].name
@@ -85,6 +86,17 @@ def test_each_setting_that_differs_is_named_with_the_command_that_mends_it() -> 
         "x.persons must have max.compaction.lag.ms=86400000, got 9223372036854775807; "
         "kafka-configs.sh --alter --topic x.persons --add-config max.compaction.lag.ms=86400000",
     ]
+
+
+def test_another_number_of_partitions_is_mended_where_it_is_set() -> None:
+    """Only the topics of people have as many as kafka.partitions; a broker may have made the others."""
+    topics = Topics("x.", partitions=7)
+    found = {each.topic: each.sentence() for each in check_topics(Admin(topics, {}, more=2), topics)}
+    assert set(found) == {plan.name for plan in topics.plans()}
+    assert {name for name, said in found.items() if "set kafka.partitions to that number" in said} == {
+        plan.name for plan in topics.plans() if plan.partitions == 7
+    }
+    assert found["x.readings"].startswith("x.readings must have 1 partition, got 3; delete it and run")
 
 
 @pytest.mark.parametrize(("taken", "is_enough"), [("1048588", True), ("1048576", True), ("100000", False)])

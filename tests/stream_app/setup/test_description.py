@@ -250,7 +250,7 @@ def test_other_priors_are_refused_in_words(tallyguard: Tallyguard, run_of: Any) 
     folder = run_of("gaussian")
     (folder / "one.json").write_text(json.dumps({**TWO_PEOPLE, "people": TWO_PEOPLE["people"][:1]}))
     result = tallyguard("ledger", "out", "--priors", "one.json")
-    assert "priors must be those of the run, priors.json with 2 people, got others, of 1 people" in result.err
+    assert "priors must be those of the run, priors.json with 2 people, got others, of 1 person" in result.err
 
 
 def test_a_policy_given_beside_a_run_is_said_and_the_runs_own_counts(

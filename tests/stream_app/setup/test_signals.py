@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from stream_app.setup.this_process import stop_on_signals
+from stream_app.setup.this_process import stop_on_signals, stop_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -35,6 +35,7 @@ def test_of_ignored_signals_only_the_end_of_a_terminal_stays_ignored(
         with stop_on_signals() as request:
             os.kill(os.getpid(), number)
             assert request.is_set is is_heard
+            assert (number in stop_signals()) is is_heard
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)

@@ -401,7 +401,7 @@ def test_an_archive_becomes_releases(tmp_path: Path) -> None:
         "connect", "files", FIXTURES / "eco-counter.csv", "--config", config, "--output", messages
     )
     assert status == 0, said
-    assert "5 counts of 2 sensors in 3 steps of 60 min, 1 cells without one" in said
+    assert "5 counts of 2 sensors in 3 steps of 60 min, 1 cell without one" in said
     status, said = invoked(
         *("run", "--config", config, "--listen", "", "--input", messages),
         *("--output", tmp_path / "out", "--create-keys"),

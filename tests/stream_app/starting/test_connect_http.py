@@ -523,3 +523,11 @@ def test_a_run_follows_what_comes_in_and_closes_steps_as_it_grows(tmp_path: Path
             engine.send_signal(signal.SIGTERM)
             assert engine.wait(timeout=PATIENCE_SECONDS) == 0
     assert (out / "rejected.jsonl").read_bytes() == b""
+
+
+def test_the_end_of_a_terminal_ends_it_in_order(tmp_path: Path) -> None:
+    """As Ctrl-C does: what it was sent is told at the end."""
+    with serving(deployment(tmp_path)) as running:
+        assert running.send([record(0, 1)])[0] == 200
+        assert "1 payload taken, 0 refused." in running.stop(signal.SIGHUP)
+        assert running.process.poll() == 0

@@ -30,9 +30,8 @@ def serving(handle: Any) -> Iterator[str]:
 
     async def start() -> web.AppRunner:
         app = web.Application()
-        app.router.add_route(
-            "*", ROOT + "/{rest:.*}", handle.__call__
-        )  # a bare object counts as no coroutine
+        served = handle if asyncio.iscoroutinefunction(handle) else handle.__call__  # a bare object is none
+        app.router.add_route("*", ROOT + "/{rest:.*}", served)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()

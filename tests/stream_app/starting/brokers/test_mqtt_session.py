@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from stream_app.exceptions import PeerError, SettingsError
+from stream_app.setup.sections import MqttSettings
 from stream_app.setup.settings import Settings
+from stream_app.setup.this_process import stop_on_signals
 from stream_app.starting.connect.intake import Payload
 from stream_app.starting.connect.mqtt import (
     OFFLINE,
     ONLINE,
     BrokerAddress,
     BrokerSession,
+    relay,
     topic_level,
 )
-from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, certificates, session, settings_for
+from tests.stream_app.starting.brokers.mosquitto import (
+    Mosquitto,
+    Other,
+    certificates,
+    made,
+    session,
+    settings_for,
+)
 from tests.watching.services import wait_until
 
 
@@ -220,3 +232,44 @@ def test_a_name_is_one_level_of_a_topic() -> None:
     """Signs that mean something in topics are written otherwise, each name as another topic."""
     assert topic_level("mill / north") == "mill %2F north"
     assert topic_level("a+b#c%2F") == "a%2Bb%23c%252F"
+
+
+@pytest.mark.parametrize(
+    "topic", ["a", "a/", "/a", "+", "#", "a/+/#", "$SYS/#", "$share/group/a/#", "$shared"]
+)
+def test_a_topic_is_any_that_a_broker_can_read(topic: str) -> None:
+    assert MqttSettings.model_validate({"topics": [topic]}).topics == (topic,)
+
+
+@pytest.mark.parametrize(
+    "topic", ["", "a+", "#/a", "a#", "#a", "a\0", "$share/group", "$share/group/", "$share//a", "ä" * 32_768]
+)
+def test_what_is_no_topic_is_refused_where_settings_are_read(topic: str) -> None:
+    """Before a broker is asked, some of which then say nothing."""
+    with pytest.raises(ValidationError, match="must be topics of MQTT"):
+        MqttSettings.model_validate({"topics": ["good", topic]})
+
+
+def test_who_asks_to_stop_waits_for_no_broker(tmp_path: Path) -> None:
+    """One that takes the connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, stop_on_signals() as stop:
+        mqtt = {"broker": f"mqtt://127.0.0.1:{listening.getsockname()[1]}", "topics": ["a"]}
+        opened = made(Settings.model_validate({"connect": {"mqtt": mqtt}}))
+        threading.Timer(0.3, stop.set).start()
+        begun = time.monotonic()
+        relay(opened, None, None, stop)
+    assert time.monotonic() - begun < 10
+
+
+def test_a_broker_that_is_not_there_is_no_other_connector(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it is tried: the hint is for those who are sent away by one that answers."""
+    broker = Mosquitto(tmp_path)
+    with broker.running():
+        opened = made(settings_for(broker))
+        opened.open()
+    for _ in range(12):
+        opened.turn(0.5)
+    assert "trying again in 2.0 s" in caplog.text
+    assert "another connector" not in caplog.text

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import socket
+import socketserver
 import ssl
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.settings import Settings
@@ -26,7 +30,13 @@ from stream_app.starting.connect.sensorthings import (
 )
 from tests.stream_app.starting.brokers.mosquitto import certificates
 from tests.stream_app.starting.brokers.run_folder import add_late, add_steps, noised, run_folder
-from tests.stream_app.starting.brokers.sensorthings_service import RECORDED, Datastreams, Recorded, serving
+from tests.stream_app.starting.brokers.sensorthings_service import (
+    RECORDED,
+    ROOT,
+    Datastreams,
+    Recorded,
+    serving,
+)
 
 RECORDING = json.loads(RECORDED.read_text())
 SOURCE, OWN = RECORDING["datastreams"]["in"], RECORDING["datastreams"]["out"]
@@ -348,7 +358,10 @@ def test_links_of_a_service_behind_a_proxy_are_asked_for_here_by_declaration(tmp
     assert spoken(found) == hours(0, [1, 2, 3, 4])
 
 
-@pytest.mark.parametrize("retry_after", ["0.3", "Thu, 01 Jan 1970 00:00:00 GMT", "soon", "-1", "nan", ""])
+@pytest.mark.parametrize(
+    "retry_after",
+    ["0.3", "Thu, 01 Jan 1970 00:00:00 GMT", "soon", "-1", "nan", "Wed, 21 Oct 99999999999 07:28:00 GMT", ""],
+)
 def test_a_service_that_asks_to_wait_is_given_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, retry_after: str
 ) -> None:
@@ -447,6 +460,100 @@ def test_pages_in_a_circle_end(tmp_path: Path) -> None:
         settings = settings_for(url, datastreams={"7": "mill"})
         with pytest.raises(PeerError, match="back to an earlier page"):
             looked(settings, tmp_path / "read.json")
+
+
+def test_pages_without_an_end_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links that are always new, to pages that bring nothing new."""
+    monkeypatch.setattr(sensorthings, "_MOST_IN_VAIN", 3)
+    numbers = itertools.count()
+
+    async def answer(request: web.Request) -> web.Response:
+        link = f"{request.url.path}?page={next(numbers)}"
+        return web.json_response({"value": hourly(0, [1]), "@iot.nextLink": link})
+
+    with serving(answer) as url, pytest.raises(PeerError, match=r"must come to an end, got 3 in a row"):
+        looked(settings_for(url, datastreams={"7": "mill"}), tmp_path / "read.json")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (b"HTTP/1.1 302 Found\r\nLocation: /again\r\nConnection: close\r\n\r\n", "redirects that lead to"),
+        (b"HTTP/1.1 302 Found\r\nLocation: ftp://x/y\r\nConnection: close\r\n\r\n", "redirects that lead to"),
+        (b'{"result": 4711}\r\n\r\n', "something that is not HTTP"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"result": 4711}', "breaks off or cannot"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n4711",
+            "breaks off or cannot",
+        ),
+    ],
+)
+def test_an_answer_that_is_none_is_said_in_our_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, sentence: str
+) -> None:
+    """And nothing that came is quoted: it may be counts."""
+    monkeypatch.setattr(sensorthings, "_TRIES", 1)
+    with answering(answer) as url, pytest.raises(PeerError, match=sentence) as found:
+        looked(settings_for(url, datastreams={"7": "mill"}), tmp_path / "read.json")
+    assert "4711" not in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A server that answers each connection with these bytes, whatever it is asked."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join(20)
+
+
+def test_a_proxy_of_the_environment_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also written without a scheme and with a login, and not for hosts that NO_PROXY names."""
+    service = Datastreams()
+    service.observations["7"] = hourly(0, [5])
+
+    async def proxy(request: web.Request) -> web.Response:
+        asked.append((request.host, request.headers.get("Proxy-Authorization")))
+        return await service(request)
+
+    asked: list[tuple[str, str | None]] = []
+    with serving(proxy) as url:
+        monkeypatch.setenv(
+            "http_proxy", url.removeprefix("http://").split("/")[0].replace("127", "a:b@127", 1)
+        )
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        for host in ("iot.city.example", url.removeprefix("http://").split("/")[0]):
+            settings = settings_for(f"http://{host}{ROOT}", datastreams={"7": "mill"})
+            assert spoken(looked(settings, tmp_path / host.replace(":", "-"))) == hours(0, [5])
+    assert [login for _, login in asked] == ["Basic YTpi", None]
+    assert asked[0][0] == "iot.city.example"
+
+
+def test_a_proxy_that_does_not_answer_is_named_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensorthings, "_TRIES", 1)
+    monkeypatch.delenv("no_proxy", raising=False)
+    settings = settings_for("https://iot.city.example", datastreams={"7": "mill"})
+    for proxy, kind in (
+        ("http://eve:secret@127.0.0.1:1", PeerError),
+        ("socks5://eve:secret@h:1", SettingsError),
+    ):
+        monkeypatch.setenv("https_proxy", proxy)
+        with pytest.raises(kind, match="HTTPS_PROXY") as found:
+            looked(settings, tmp_path / "read.json")
+        assert "secret" not in str(found.value)
 
 
 @pytest.mark.parametrize("link", ["http://[bad", "mailto:city@example.org"])
