@@ -293,9 +293,8 @@ budget kept against [who does not know where the others are](../../explanation/c
 
 {crowd}
 
-In the crowd fewer counts are suppressed, and those let out carry less noise. It also depends on work, since
-who is not looked at in time counts as over, and of more people each gets less: decisions in the crowd may
-take a quarter of `sharpen_operations`, here as set by default.
+Both depend on work, since who is not looked at in time counts as over, and of more people each gets less:
+decisions may take a quarter of `sharpen_operations`, here as set by default.
 """
 
 

@@ -122,10 +122,6 @@ class Units:
         np.add.at(found, self.of_cell[0], self.holders.people)
         return found
 
-    def most_people(self, units: int | None) -> int:
-        """The most people that this many units have; in all units for None."""
-        return int(np.sort(self.people)[::-1][:units].sum())
-
 
 # Windows that come again, as of sensors that count all day long, are refined once: what is slow about the
 # refined bounds follows from the window and the slot it falls in. Work is paid for as if it were computed, so

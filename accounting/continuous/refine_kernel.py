@@ -39,6 +39,7 @@ from accounting.bounds.noised.sandwich_kernel import (
     affordable_nodes,
     affordable_operations,
     limits_for,
+    moves_of,
     sandwich_success,
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
@@ -260,17 +261,17 @@ def noised_success(
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
     uncertain, lowest, apart = _uncertain(raw, inside), 1.0, 1.0
     if uncertain > _MANY_UNCERTAIN:
-        if known < 1.0 and not is_labelled(chain):
+        if shift.size > 0 and not is_labelled(chain):
             apart = _by_telling_apart(raw, seen, horizon, past, shift)
             if uncertain > _TREE_IS_TOO_LARGE:
                 return NoisedSuccess(apart, 0.0)
         lowest = _by_levels(raw, seen, horizon, past)
-    moves, at_first = chain.value.size / chain.start.shape[0], 4.0 * most  # a few nodes lower many bounds
+    moves, at_first = moves_of(raw.person, steps), 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
     if nodes == 0 or min(lowest, apart) <= enough:
         return NoisedSuccess(min(lowest, apart), 0.0)
     expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most)
+    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
     at_least = left_out + past.left_out
     enough = enough if enough < 0.0 else enough - at_least
     limits = limits_for(window, nodes, min(known, lowest), enough)
@@ -381,13 +382,15 @@ def refine(
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
         raw = raw_horizon(accounts, person, first, seen.labels)
         lowest, by, baseline = state.risk[person], int(state.decided_by[person]), state.baseline[person]
-        known = 1.0  # the fast bound differs from window to window, so that nothing would be found again
+        # A tree is not told what follows from the information: that differs from window to window, so that
+        # nothing would be found again, and decisions know no more than a bound on it.
+        known = 1.0
         is_clear = is_first_look and _is_clear(raw, seen)
         if not is_clear:
             if np.isnan(found[0]):
                 found[0] = least_exact_bound(raw, horizon)
             divergence = exact_divergence(accounts, person, raw, carried)
-            lowest = known = min(found[0], divergence)
+            known, lowest = found[0], min(found[0], divergence)
             by = BY_RAW_SUCCESS if found[0] <= divergence else BY_DIVERGENCE
         least_worth = max(baseline + WORTH_MORE, horizon.refined_from)
         products[k] = -1.0

@@ -17,6 +17,7 @@ from accounting.bounds.noised.sandwich_kernel import (
     affordable_operations,
     history_laws,
     limits_for,
+    moves_of,
     sandwich_success,
 )
 from accounting.bounds.patterns import Size, affordable_vectors
@@ -83,7 +84,8 @@ def sandwich_in_log(
     expansions = EXPANSIONS_PER_VECTOR * vectors * size.steps
     total = sum(each.rays.left_out for each in (*few, *own))
     for end in ends:
-        question = Window(person, size.steps, end, mistakes, expansions, operations / len(ends))
+        share, moves = operations / len(ends), moves_of(person, size.steps)
+        question = Window(person, size.steps, end, mistakes, expansions, share, moves)
         limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0, AS_LOW_AS_MAY_BE)
         total += sandwich_success(question, arrays, laws, limits)[0]
     return float(min(1.0, total))

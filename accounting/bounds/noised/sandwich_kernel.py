@@ -82,6 +82,20 @@ class Window(NamedTuple):
     mistakes: int
     expansions: int  # of one search, at least one a step
     operations: float  # products after which no more is looked at
+    moves: float  # of a step, on average (:func:`moves_of`)
+
+
+@bare_jit
+def moves_of(person: LocalChain, steps: int) -> float:
+    """How many moves a step of the person may be, on average over these steps alone.
+
+    Work that is counted by it is the same however many slots there are besides.
+    """
+    total = 0
+    for t in range(steps):
+        column = person.chain.column_start[slot_of(person, t)]
+        total += column[column.size - 1] - column[0]
+    return total / steps
 
 
 class Limits(NamedTuple):
@@ -470,7 +484,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                 light[m, x] += tree.more_light[m, x]
     for x in range(places):
         shown += tree.place[x] * evidence[0, x] * light[rows - 1, x]
-    tree.spent[0] += (followed + 3.0) * rows * _moves(window)
+    tree.spent[0] += (followed + 3.0) * rows * window.moves
     return unshown, shown
 
 
@@ -511,12 +525,6 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
 
 
 @inline
-def _moves(window: Window) -> float:
-    """How many moves a step of the person may be, on average."""
-    return window.person.chain.value.size / window.person.chain.start.shape[0]
-
-
-@inline
 def _guesses_paths(window: Window) -> bool:
     """Whether all of a path of places must be guessed: then the best guess is known without a search."""
     return window.mistakes == 0 and not is_labelled(window.person.chain)
@@ -547,7 +555,7 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
             won += tree.law[r, x] * moved[x]
         if won > tree.best[r]:
             tree.best[r], tree.best_guess[r] = won, number
-    tree.spent[0] += float(steps * (mistakes + 1)) * _moves(window)
+    tree.spent[0] += float(steps * (mistakes + 1)) * window.moves
 
 
 @bare_jit
@@ -596,7 +604,7 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
                             for m in range(mistakes + 1):
                                 part[g] += forward[t, m, x] * backward[t, mistakes - m, x]
                 g += 1
-        tree.spent[0] += float(steps * (mistakes + 1)) * _moves(window)
+        tree.spent[0] += float(steps * (mistakes + 1)) * window.moves
     if followed > 0.0:  # of laws whose guess there was no room for, the same parts
         scale = tree.won[n] / followed
         for g in range(part.size):
@@ -662,7 +670,7 @@ def _new_node(
             most, tree.next_sensor[n] = tree.cost[g], g
     if tree.next_sensor[n] >= 0 and mass > 0.0:
         tree.chance[n] = tree.counted[tree.next_sensor[n]] / mass
-    tree.spent[0] += 3.0 * window.steps * _moves(window)  # masses there and back, and what is combined
+    tree.spent[0] += 3.0 * window.steps * window.moves  # masses there and back, and what is combined
     if _guesses_paths(window):
         _take_likeliest_paths(window, signals, n, tree)
     else:
@@ -742,7 +750,7 @@ def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, 
             if number >= 0:
                 _try_guess(window, n, number, tree)
             tree.best[r] = max(tree.best[r], found.attained)
-    tree.spent[0] += (tree.memory.spent[0] - before + steps) * rows * _moves(window)
+    tree.spent[0] += (tree.memory.spent[0] - before + steps) * rows * window.moves
     tree.is_searched[n] = is_cut or slack <= 0.2 * tolerance
     if total < tree.unshown[n]:
         tree.bound[n] = min(tree.bound[n], total + tree.charge[n])

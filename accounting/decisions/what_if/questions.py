@@ -239,12 +239,11 @@ class WhatIf:
                 beside = DECIDING_PART_BESIDE
                 self.informed = WhatIf(accountant, limit, has_windows=has_windows, deciding_part=beside)
             accountant, settings = crowd.fast, crowd.settings
-        is_owed = settings.operations is None or settings.decided == limit
-        refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
+        is_owed = settings.decided == limit and settings.horizon > 1 and population.draws == 1
         self.limit = limit
         self.accountant = accountant
         self.crowd = crowd
-        self.refines = refines and not limit.in_hindsight and not has_windows
+        self._may_refine = is_owed and not limit.in_hindsight and not has_windows
         self.people_each = accountant.by_account.people
         """How many people have each account, (A,)."""
         self.prospects = Prospects(accountant, limit)
@@ -257,6 +256,12 @@ class WhatIf:
     def people(self) -> int:
         """The number of people."""
         return int(self.people_each.sum())
+
+    @property
+    def refines(self) -> bool:
+        """Whether refined bounds may clear people: only if the accounts will look at them, too."""
+        settings = self.accountant.settings if self.crowd is None else self.crowd.settings
+        return self._may_refine and settings.refines
 
     @property
     def next_step_number(self) -> int:
@@ -381,9 +386,8 @@ class NextStep:
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
         """How many people are over the limit, and how many more only the fast bound puts over it."""
         fixed = int(self._people_of[self._fixed].sum())
-        spare = 0 if self._check is None else self._check.most_cleared
-        if self._informed is not None:
-            spare = self.people
+        # Not fewer than can be cleared, else partitions would answer otherwise than one process.
+        spare = 0 if self._check is None and self._informed is None else self.people
         effect = self._effect(step, enough - fixed + spare)
         if effect is None:
             return self.people, 0

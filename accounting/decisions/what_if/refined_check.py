@@ -149,19 +149,19 @@ def refined_headroom(
             return
         found.looks[k] += 1
         part = level_horizon(accounts, person, begin, levels, ahead, least)
-        known = least_exact_bound(part.raw, horizon)
+        exact = lowest = least_exact_bound(part.raw, horizon)
         if is_informed:
             carried = unclear.carried[j] / UNITS_PER_NAT
-            known = min(known, exact_divergence(accounts, person, part.raw, carried))
-        if max(known, least) * (1.0 + ROUNDING) <= limit:
+            lowest = min(exact, exact_divergence(accounts, person, part.raw, carried))
+        if max(lowest, least) * (1.0 + ROUNDING) <= limit:
             continue
         if is_exact or limit < least + WORTH_MORE:  # nor look through its noise
             return
         # In a crowd what counts show is the exact count with this probability, else what is seen (crowd.py).
         shown = levels.probability[0]
-        at_most = shown * max(known, least)
+        at_most = shown * max(exact, least)
         enough = (limit / (1.0 + 2.0 * ROUNDING) - at_most) / (1.0 - shown)
-        known = known if is_informed else 1.0
+        known = exact if is_informed else 1.0
         success, products = success_at_level(horizon, part, levels, 0, known, shift, max(enough, 0.0))
         found.products[k] += products
         if (at_most + (1.0 - shown) * success) * (1.0 + ROUNDING) > limit:
@@ -310,8 +310,6 @@ class RefinedCheck:
         everybody = np.bincount(share, self._people, minlength=units.shares.count)
         self._allowed = np.array([budget.allowed(int(people)) for people in everybody.tolist()])
         self._is_lost = np.zeros(share.size, dtype=np.bool_)
-        least = LEAST_OPERATIONS * accounts.horizon.steps
-        self.most_cleared = units.most_people(None if operations is None else operations // least)
 
     def look_at_silence(self, step: StepSchedule, people: NDArray[np.int64]) -> None:
         """Evaluate these accounts for a ``step`` without releases before any work goes to candidates.

@@ -17,6 +17,7 @@ from accounting.bounds.noised.sandwich_kernel import (
     Window,
     history_laws,
     least_cover,
+    moves_of,
     sandwich_success,
 )
 from accounting.exposure.step_information.likelihood_levels import OwnSignals
@@ -105,7 +106,7 @@ def bound(
     later = LocalChain(chain, marginal[first], first % len(matrices))
     found = sum(outputs_of(sigma).left_out for *_, sigma in sensors)
     for end in future_ends(matrices, [each for each in sensors if each[0] > last], last, places):
-        question = Window(later, steps, end, mistakes, expansions, operations)
+        question = Window(later, steps, end, mistakes, expansions, operations, moves_of(later, steps))
         for some in [laws] if most_laws else laws[:, np.newaxis]:
             low = enough if enough < 0.0 else max(enough - found, 0.0)
             found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0, low))[0]
