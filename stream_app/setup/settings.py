@@ -69,7 +69,7 @@ class KafkaSettings(Section):
     """silence after which a worker counts as dead"""
     stall_seconds: float = Field(default=60.0, ge=1.0)
     """a worker that has work and makes no progress for this long ends itself"""
-    answer_seconds: float = Field(default=1.0, gt=0.0)
+    answer_seconds: float = Field(default=5.0, gt=0.0)
     """wait for the account workers' answers; then a step is suppressed"""
     seal_seconds: float = Field(default=10.0, ge=0.0)
     """with grace_seconds: wait so long for a region behind the tick; then decide without it"""
