@@ -280,6 +280,7 @@ def _parquet_rows(path: Path) -> Iterator[_Batch]:
 def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
     """One batch of columns user, time, loc whose first row has number ``first``."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     user, time, location = columns
     if pa.types.is_timestamp(time.type):
@@ -292,7 +293,7 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
     good = (seconds >= 0) & (seconds < _LATEST_SECONDS) & (seconds == np.floor(seconds))
     names = [column.cast(pa.string()).fill_null("") for column in (user, location)]
     for name in names:
-        good &= np.asarray(name.to_numpy(zero_copy_only=False) != "", dtype=bool)
+        good &= pc.not_equal(name, "").to_numpy(zero_copy_only=False)
     users, locations = names
     rejected = [
         RejectedRow(

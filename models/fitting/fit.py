@@ -58,15 +58,22 @@ class RowBlocks(NamedTuple):
 
     def row_of_entry(self) -> NDArray[np.int64]:
         """Number of the row, over all people, that each entry belongs to."""
-        width = np.repeat(self.width, self.rows)
+        width = self.row_width
         return np.repeat(np.arange(width.size), width)
 
-    def position(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and column of each entry among the person's."""
-        entries = self.rows * self.width
-        inner = np.arange(self.start[-1]) - np.repeat(self.start[:-1], entries)
-        width = np.repeat(self.width, entries)
-        return inner // width, inner % width
+    @property
+    def row_width(self) -> NDArray[np.int64]:
+        """How many entries each row has, over all people."""
+        return np.repeat(self.width, self.rows)
+
+    def row(self) -> NDArray[np.int64]:
+        """The number of each row among its person's."""
+        return np.arange(self.row_start[-1]) - np.repeat(self.row_start[:-1], self.rows)
+
+    def column(self) -> NDArray[np.int64]:
+        """The number of each entry in its row."""
+        width = self.row_width
+        return np.arange(self.start[-1]) - np.repeat(offsets_of(width)[:-1], width)
 
     def find(
         self, person: NDArray[np.int64], row: NDArray[np.int64], column: NDArray[np.int32] | int
@@ -255,10 +262,9 @@ def _fit(
         in_slot = _count(blocks, moves.found_in(blocks, by_slot=True)[1], weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
     if habit.kind == "places":
-        row, column = blocks.position()
-        slot, place = np.divmod(row, np.repeat(blocks.width, blocks.rows * blocks.width))
-        where = [each.astype(np.int32) for each in (slot, place, column)]
-        packed_moves = Moves(blocks.start, where[0], where[1], where[2], rows.probability)
+        width = blocks.row_width
+        slot, place = (each.astype(np.int32).repeat(width) for each in np.divmod(blocks.row(), width))
+        packed_moves = Moves(blocks.start, slot, place, blocks.column().astype(np.int32), rows.probability)
         own = Lists(places.start, places.locations)
     else:
         states = states_of(habit.kind, places.size, moves.person, moves.origin, moves.context)
@@ -300,7 +306,7 @@ def _in_states(
     owner = np.repeat(np.arange(count.size), count * slots)  # of each row
     inner = np.arange(owner.size) - np.repeat(states.start[:-1] * slots, count * slots)
     slot, state = inner // count[owner], states.start[owner] + inner % count[owner]
-    row, (_, target) = laid_out.row_of_entry(), laid_out.position()
+    row, target = laid_out.row_of_entry(), laid_out.column()
     of_place, source = blocks.find(owner, slot * states.size[owner] + states.place[state], 0)
     base = of_places.probability[source[row] + target]
     _, entry = moves.found_in_states(states, slots)
@@ -331,8 +337,8 @@ def _normalised(blocks: RowBlocks, counts: NDArray[np.float64], options: FitOpti
     left = np.bincount(row, counts) > 0
     weights = counts + options.pseudo_count
     if options.never_left != "smoothed":
-        origin, target = blocks.position()
-        untouched_weights = (origin == target) if options.never_left == "stay" else np.ones(row.size)
+        is_own = blocks.row()[row] == blocks.column()
+        untouched_weights = is_own if options.never_left == "stay" else np.ones(row.size)
         weights = np.where(left[row], weights, untouched_weights)
     total = np.bincount(row, weights)
     evidence = total if options.never_left == "smoothed" else np.where(left, total, np.inf)
@@ -349,11 +355,13 @@ def _shrunk(
     """Rows of each slot drawn towards the person's cycle-free row: ``(n_k + w p) / (sum n_k + w)``."""
     length = np.repeat(free.rows * free.width, options.slots)
     begin = np.repeat(free.start[:-1], options.slots) - offsets_of(length)[:-1]
-    source = np.repeat(begin, length) + np.arange(length.sum())
-    row = blocks.row_of_entry()
-    left = np.bincount(row, counts)
+    width = blocks.row_width
+    left = np.bincount(np.repeat(np.arange(width.size), width), counts)
     weight = np.where((left == 0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
-    shrunk = (counts + weight[row] * prior[source]) / (left + weight)[row]
+    shrunk = prior[np.repeat(begin, length) + np.arange(counts.size)]
+    shrunk *= np.repeat(weight, width)
+    shrunk += counts
+    shrunk /= np.repeat(left + weight, width)
     return _FittedRows(shrunk, np.asarray(left + weight, dtype=np.float64))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,11 @@ class _CheckinRows:
     location: NDArray[np.int32]
     window: NDArray[np.int64]
     time: NDArray[np.int64]
+
+    @property
+    def cell(self) -> NDArray[np.int64]:
+        """A number for each person and window, in their order: less than :data:`_MOST_CELLS`."""
+        return self.user * (self.window.max(initial=0) + 1) + self.window
 
     def take(self, index: NDArray[np.int64]) -> _CheckinRows:
         """The rows at ``index``."""
@@ -217,30 +222,35 @@ def _top_locations(rows: _CheckinRows, locations: int, options: FitOptions, coun
 
 def _stays(rows: _CheckinRows, options: FitOptions) -> _CheckinRows:
     """One row for each person and window, at the place chosen by ``window_place``."""
-    if options.window_place == "first":
-        order = np.lexsort((rows.location, rows.time, rows.window, rows.user))
-    elif options.window_place == "last":
-        order = np.lexsort((rows.location, -rows.time, rows.window, rows.user))
-    else:
+    if options.window_place == "most_frequent":
         rows, visits = _visits(rows)
-        order = np.lexsort((rows.location, -rows.time, -visits, rows.window, rows.user))
-    rows = rows.take(order)
-    return rows.take(np.flatnonzero(_changes(rows.user, rows.window)))
+        rows = rows.take(_highest(rows.cell, visits))
+        rows = rows.take(_highest(rows.cell, rows.time))
+    else:
+        time = rows.time if options.window_place == "first" else -rows.time
+        rows = rows.take(np.lexsort((rows.location, time, rows.cell)))
+    return rows.take(_begins(rows.cell))
 
 
 def _visits(rows: _CheckinRows) -> tuple[_CheckinRows, NDArray[np.int64]]:
     """One row for each person, window and location, at the latest time, and the number of check-ins."""
-    rows = rows.take(np.lexsort((rows.time, rows.location, rows.window, rows.user)))
-    first = np.flatnonzero(_changes(rows.user, rows.window, rows.location))
-    after = np.append(first[1:], rows.user.size)
-    return rows.take(after - 1), after - first
+    key = rows.cell * (int(rows.location.max(initial=0)) + 1) + rows.location
+    order = np.argsort(key, kind="stable")
+    first = _begins(key[order])
+    latest = np.maximum.reduceat(rows.time[order], first)
+    return replace(rows.take(order[first]), time=latest), np.diff(first, append=order.size)
 
 
-def _changes(*keys: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Whether each row differs from the one before it in any of the keys."""
-    changed = np.ones(keys[0].size, dtype=np.bool_)
-    changed[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
-    return changed
+def _highest(key: NDArray[np.int64], score: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows with the highest score among those of their key; equal keys follow each other."""
+    first = _begins(key)
+    highest = np.maximum.reduceat(score, first)
+    return np.flatnonzero(score == np.repeat(highest, np.diff(first, append=key.size)))
+
+
+def _begins(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run of equal keys begins."""
+    return np.flatnonzero(np.diff(key, prepend=-1))
 
 
 def _chosen(
