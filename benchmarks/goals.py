@@ -108,7 +108,7 @@ def embedded() -> Iterator[Row]:
 
 
 def audits() -> Iterator[Row]:
-    """People of the demo's city, one person after the other, everything the audit looks at but attacks."""
+    """People of the demo's city, one after the other, everything the audit looks at but attacks: the mean."""
     from accounting.audit import audit_exposure
     from accounting.exposure import Exposure
     from experiments.ceilings import schedule_of
@@ -116,7 +116,7 @@ def audits() -> Iterator[Row]:
     from stream_app.city import CityOptions, build_city
 
     city = build_city(CityOptions(people=500))
-    population = city.population.subset([6, 12, 18])
+    population = city.population.subset(list(range(0, 120, 3)))
     for mechanism, what, sizes in (
         (Gaussian(1.0), "noised", ((24, 0.03), (192, 0.5))),
         (Raw(), "raw", ((192, 0.5),)),
@@ -129,7 +129,8 @@ def audits() -> Iterator[Row]:
                 chain, initial = population.chain(person), population.initial(person)
                 audit_exposure(Exposure.of(chain, schedule, population.location_count, initial), 1)
 
-            found = taken({str(person): partial(audit, person) for person in range(3)}, 3)
+            people = len(population) if steps < 100 else 10
+            found = taken({str(person): partial(audit, person) for person in range(people)}, 3)
             yield Row(
                 f"audit of a person, {what}, {steps} steps", statistics.mean(found.values()), "", 0.0, goal
             )

@@ -95,8 +95,9 @@ _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one co
 _MOST_FRONTIER = 4e9  # operations over all kept sets; some seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 _ROUNDED_UP = 1.0 + 1e-9
-_FEW_SETS = 256  # that are looked at whatever other bounds say
-_FIRST_PART = 16  # of many sets, looked at before it is asked again whether there is anything to gain
+_SAMPLED = 8  # sets by which it is estimated what all of them would give
+_LEAST_GAIN = 1e-3  # for which all sets are looked at
+_LEAST_SHARE = 0.01  # of what others say that the counts added: the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,7 @@ def _largest(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
 def expected_under_erasure(question: Question) -> Erasure | None:
     """The erasure bound of one person's horizon; None when nothing noised is released, or without effort.
 
-    None also where it has many kept sets and can be below no other bound, whatever those say that are not
-    looked at yet.
+    None also where it has many kept sets and, by a few of them, lowers no other bound by more than nothing.
     """
     if question.exposure.is_raw or question.effort.patterns == 0:
         return None
@@ -194,93 +194,100 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     ``guess`` is ``q``; ``raw_success`` and ``raw_nats`` are valid for the raw version of the whole schedule.
     The true optimum of each kept set is used where trajectories can be enumerated for all of them.
     """
-    sensors = sensor_steps(question.exposure)
-    count, most = sensors.reveal.size, question.effort.patterns
+    sensors, most = sensor_steps(question.exposure), question.effort.patterns
     everything = question.once_raw(trajectories)
-    if everything is None and min(2**count, most) > _FEW_SETS:
-        # The sets looked at are together no likelier than so many of the likeliest one.
+    raw = np.array([raw_success, raw_nats])
+
+    def lowers_little(values: NDArray[np.float64], weight: NDArray[np.float64], rest: float) -> bool:
+        """Whether sets that each stand for so much probability say that next to nothing can be gained."""
+        without = baseline(question.exposure, question.mistakes).success
+        others = _least_of_others(question, raw_success)
+        success, nats = _expected(np.maximum(values, [without, 0.0]), weight, rest, raw)
+        gain = others - min(success, float(divergence_root(nats, guess)))
+        return gain <= max(_LEAST_GAIN, _LEAST_SHARE * (others - without))
+
+    if everything is None:  # the sets looked at are together no likelier than so many of the likeliest one
         likeliest = float(np.maximum(sensors.reveal, 1.0 - sensors.reveal).prod())
-        at_best = _Stakes(raw_success, raw_nats, guess, max(0.0, 1.0 - _ROUNDED_UP * most * likeliest))
-        if at_best.least(question, np.empty((0, 2)), np.empty(0)) >= _least_of_others(question, raw_success):
+        share = min(1.0, _ROUNDED_UP * most * likeliest)
+        if lowers_little(np.zeros((1, 2)), np.array([share]), 1.0 - share):
             return None
     sets = likeliest_sets(sensors.reveal, most)
-    are_all = len(sets.probability) == 2**count
+    are_all = len(sets.probability) == 2**sensors.reveal.size
     rest = 0.0 if are_all else max(0.0, 1.0 - float(sets.probability.sum()))
     if everything is not None and everything.operations * len(sets.kept) > _MOST_ENUMERATION:
         everything = None
-    may_stop = everything is None and len(sets.kept) > _FEW_SETS
-    stakes = _Stakes(raw_success, raw_nats, guess, rest) if may_stop else None
-    values = _evaluate_all(question, sensors, sets, guess, stakes)
-    if values is None:
-        return None
+    looking = _Looking(question, sensors, sets, guess)
+    if everything is None and len(sets.kept) > _SAMPLED:
+        kept, weight = _spread(sets.probability)
+        if lowers_little(looking.values(kept, looking.for_all), weight, rest):
+            return None
+    values = looking.all_values()
     if everything is not None:
         own_label = np.arange(1, question.exposure.place_count + 1)
         optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
         values[:, 0] = np.minimum(values[:, 0], optima)
-    success = float((sets.probability * np.minimum(values[:, 0], raw_success)).sum()) + rest * raw_success
-    information = float((sets.probability * np.minimum(values[:, 1], raw_nats)).sum()) + rest * raw_nats
+    success, information = _expected(values, sets.probability, rest, raw)
     return Erasure(min(1.0, success), information)
 
 
-class _Stakes(NamedTuple):
-    """What is known before a kept set is looked at; ``rest`` is the probability of those that never are."""
-
-    raw_success: float
-    raw_nats: float
-    guess: float  # q
-    rest: float
-
-    def least(self, question: Question, seen: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-        """The least success bound that may follow, of erasure or of what it leaves of the information.
-
-        ``seen`` (S, 2) are the values of the sets looked at, of probability ``weight`` (S,). No set's bound
-        is below the guess from the prior alone.
-        """
-        open_ = max(0.0, 1.0 - self.rest - float(weight.sum()))
-        success = float((weight * np.minimum(seen[:, 0], self.raw_success)).sum())
-        nats = float((weight * np.minimum(seen[:, 1], self.raw_nats)).sum()) + self.rest * self.raw_nats
-        without = baseline(question.exposure, question.mistakes).success
-        success += self.rest * self.raw_success + open_ * without
-        return min(success, float(divergence_root(nats, self.guess)))
+def _spread(probability: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """A few sets spread evenly over all that probability, likeliest first, and how much each stands for."""
+    likeliest_first = np.argsort(-probability, kind="stable")
+    reached = np.cumsum(probability[likeliest_first])
+    wanted = reached[-1] * (np.arange(_SAMPLED) + 0.5) / _SAMPLED
+    kept, times = np.unique(likeliest_first[np.searchsorted(reached, wanted)], return_counts=True)
+    return kept, times * reached[-1] / _SAMPLED
 
 
-def _evaluate_all(
-    question: Question, sensors: SensorSteps, sets: KeptSets, guess: float, stakes: _Stakes | None
-) -> NDArray[np.float64] | None:
-    """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
+def _expected(
+    values: NDArray[np.float64], weight: NDArray[np.float64], rest: float, raw: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Success and nats on average over sets with these values (S, 2); the ``rest`` has those of ``raw``."""
+    success, nats = weight @ np.minimum(values, raw) + rest * raw
+    return float(success), float(nats)
+
+
+class _Looking:
+    """Success bound and information of kept sets: of the likeliest ones at the full moment order.
 
     What is left gets the order that is affordable for all of them; a low order on every set would waste the
-    noise, for the likeliest sets keep little and are where a high order lowers the bound most. With
-    ``stakes`` one part is looked at after another: None as soon as nothing can be gained any more.
+    noise, for the likeliest sets keep little and are where a high order lowers the bound most.
     """
-    exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
-    full = usable_order(exposure, mistakes, effort)
-    for_all = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept))
-    affordable = int(_MOST_OPERATIONS / max(Size.of(exposure).operations(max(full, 1)), 1.0))
-    are_many = exposure.pattern_count > _MOST_WALKED
-    least_pattern = max(LEAST_PATTERN, 1.0 / effort.patterns) if are_many else LEAST_PATTERN
-    likeliest_first = np.argsort(-sets.probability, kind="stable")
-    values = np.empty((len(sets.kept), 2))
-    groups = ((min(affordable, len(sets.kept)), full), (len(sets.kept), for_all))
-    done = 0
-    for end, order in groups:
-        group = likeliest_first[done:end]
-        vectors = _affordable_vectors(exposure, sensors, sets.kept[group], question) if group.size else 0
+
+    def __init__(self, question: Question, sensors: SensorSteps, sets: KeptSets, guess: float) -> None:
+        self._question, self._sensors, self._sets, self._guess = question, sensors, sets, guess
+        exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
+        self.full = usable_order(exposure, mistakes, effort)
+        self.for_all = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept))
+
+    def all_values(self) -> NDArray[np.float64]:
+        """Those of every set, (S, 2)."""
+        affordable = int(
+            _MOST_OPERATIONS / max(Size.of(self._question.exposure).operations(max(self.full, 1)), 1.0)
+        )
+        likeliest_first = np.argsort(-self._sets.probability, kind="stable")
+        values = np.empty((likeliest_first.size, 2))
+        for group, order in zip(
+            np.split(likeliest_first, [affordable]), (self.full, self.for_all), strict=True
+        ):
+            if group.size:
+                values[group] = self.values(group, order)
+        return values
+
+    def values(self, group: NDArray[np.int64], order: int) -> NDArray[np.float64]:
+        """Those of a group of sets, (G, 2), by the moment bound of an order."""
+        question, exposure, kept = self._question, self._question.exposure, self._sets.kept[group]
+        are_many = exposure.pattern_count > _MOST_WALKED
+        least_pattern = max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN
+        vectors = _affordable_vectors(exposure, self._sensors, kept, question)
         powers = exposure.powers if order > 1 else exposure.no_powers
-        known = exposure.person, exposure.marginal, powers, max(guess, 1e-300), sensors  # ln q must be finite
-        part = max(group.size, 1) if stakes is None else _FIRST_PART
-        while done < end:
-            if stakes is not None:
-                seen = likeliest_first[:done]
-                least = stakes.least(question, values[seen], sets.probability[seen])
-                if least >= _least_of_others(question, stakes.raw_success):
-                    return None
-            chosen = likeliest_first[done:end][:part]
-            found = np.empty((chosen.size, 2))
-            _fill_kept_sets(found, *known, sets.kept[chosen], mistakes, vectors, order, least_pattern)
-            values[chosen] = found
-            done, part = done + chosen.size, 2 * part
-    return values
+        guess = max(self._guess, 1e-300)  # ln q must be finite
+        found = np.empty((group.size, 2))
+        _fill_kept_sets(
+            *(found, exposure.person, exposure.marginal, powers, guess, self._sensors, kept),
+            *(question.mistakes, vectors, order, least_pattern),
+        )
+        return found
 
 
 def _affordable_vectors(

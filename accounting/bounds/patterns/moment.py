@@ -112,7 +112,7 @@ def bound_by_pattern(
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_FRONTIER_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_COMPLETED = 2.0  # times as many for completions
-_MOST_BESIDE_FRONTIER = 2e7  # operations where the frontier bound, which is the lower one, is computed too
+_MOST_BESIDE_FRONTIER = 5e6  # operations where the frontier bound, which is the lower one, is computed too
 _ENOUGH_VECTORS = 16
 _FAR_BELOW = 0.1  # of a moment bound of a low order: there the frontier bound is the lower one, too
 MOST_ENTRIES = 1 << 25  # 256 MiB

@@ -93,6 +93,14 @@ def test_likeliest_sets_are_the_likeliest_and_all_of_them_when_few() -> None:
     assert np.allclose(np.sort(few.probability), np.sort(every.probability)[-5:], rtol=1e-14)
 
 
+@pytest.fixture
+def look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at all sets, however little they may lower."""
+    monkeypatch.setattr(erasure_bound, "_LEAST_GAIN", -1.0)
+    monkeypatch.setattr(erasure_bound, "_LEAST_SHARE", -10.0)
+
+
+@pytest.mark.usefixtures("look_at_all")
 def test_sets_not_enumerated_are_charged_at_the_raw_bound() -> None:
     start, matrix = koga_chain(6, 0.2)
     exposure = exposure_to(start, matrix, [step_of([2], [gaussian(1.0)])] * 8)
@@ -107,7 +115,7 @@ def test_sets_not_enumerated_are_charged_at_the_raw_bound() -> None:
 def test_kept_sets_that_can_lower_nothing_are_not_looked_at_and_no_ceiling_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four sensor-steps, few sets looked at first, beside all of them; without the bounds that win, too."""
+    """Four sensor-steps, four sets looked at first, beside all of them; without the bounds that win, too."""
     monkeypatch.setattr(erasure_bound, "trajectories", lambda question: None)
     start, matrix = koga_chain(4, 0.4)
     stopped = 0
@@ -122,9 +130,10 @@ def test_kept_sets_that_can_lower_nothing_are_not_looked_at_and_no_ceiling_chang
     for sigma, mistakes, effort in cases:
         schedule = [step_of([t % 4], [gaussian(sigma)]) for t in range(4)]
         found = []
-        for few in (0, 256):
-            monkeypatch.setattr(erasure_bound, "_FEW_SETS", few)
-            monkeypatch.setattr(erasure_bound, "_FIRST_PART", 1)
+        for least_gain in (1e-3, -1.0):
+            monkeypatch.setattr(erasure_bound, "_SAMPLED", 4)
+            monkeypatch.setattr(erasure_bound, "_LEAST_GAIN", least_gain)
+            monkeypatch.setattr(erasure_bound, "_LEAST_SHARE", 0.01 if least_gain > 0.0 else -10.0)
             found.append(audit_exposure(exposure_to(start, matrix, schedule), mistakes, effort=effort))
         short, whole = found
         assert whole.bounds.erasure is not None
