@@ -293,7 +293,7 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
     good = (seconds >= 0) & (seconds < _LATEST_SECONDS) & (seconds == np.floor(seconds))
     names = [column.cast(pa.string()).fill_null("") for column in (user, location)]
     for name in names:
-        good &= pc.not_equal(name, "").to_numpy(zero_copy_only=False)
+        good &= pc.not_equal(name, pa.scalar("")).to_numpy(zero_copy_only=False)
     users, locations = names
     rejected = [
         RejectedRow(

@@ -50,7 +50,7 @@ class _CheckinRows:
     @property
     def cell(self) -> NDArray[np.int64]:
         """A number for each person and window, in their order: less than :data:`_MOST_CELLS`."""
-        return self.user * (self.window.max(initial=0) + 1) + self.window
+        return np.asarray(self.user * (self.window.max(initial=0) + 1) + self.window)
 
     def take(self, index: NDArray[np.int64]) -> _CheckinRows:
         """The rows at ``index``."""
