@@ -102,12 +102,12 @@ def _guarded(
             _refuse_call(function, rules, error, args, keywords)
         try:
             given = [each if take is None else take(each) for take, each in zip(takes, args, strict=False)]
+            for name in keywords.keys() & kinds.keys():
+                keywords[name] = kinds[name].take(keywords[name])
         except (TypeError, ValueError, OverflowError):
-            given = [
-                _taken(error, kinds.get(name), name, each) for name, each in zip(names, args, strict=False)
-            ]
-        for name, each in keywords.items():
-            keywords[name] = _taken(error, kinds.get(name), name, each)
+            for name, each in (*zip(names, args, strict=False), *keywords.items()):
+                _taken(error, kinds.get(name), name, each)
+            raise
         try:
             return function(*given, **keywords)
         except TypeError:
