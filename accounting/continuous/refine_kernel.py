@@ -84,6 +84,10 @@ _LEAST_VECTORS = 8  # with fewer, for a look at many people, the tree is small a
 FEW_VECTORS, FIRST_PRODUCTS, _FIRST_LAWS = 4, 3e5, 2  # of a first look; twice as many with each more vector
 CLOSER_VECTORS = FEW_VECTORS + 2  # of a look at all people before the rest of the work
 _FORGOTTEN, _FIRST_FORGOTTEN = 0.002, 0.02  # total variation that a place may still tell of one after it
+_MANY_MISTAKES, _MORE = (
+    3,
+    4,
+)  # from so many on, a search with so many times the vectors lowers exact counts' bounds
 WORTH_MORE = 0.0005  # added risk from which the bounds through noise, the most expensive ones, are computed
 _MOST_NOISED_PLACES = 100  # of one person; with more, the laws of the history take over a tenth of a second
 
@@ -145,14 +149,21 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     return RawHorizon(horizon, marginal, hits, before, marginal_before, hits_before, is_cut, row)
 
 
+@bare_jit
+def _exact_vectors(vectors: int, mistakes: int) -> int:
+    """Those of the search as if every count were exact, which takes little beside the rest."""
+    return _MORE * vectors if mistakes >= _MANY_MISTAKES else vectors
+
+
 @jit
 def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> float:
     """The least bound as if every count were exact; 1 if the search's tables would be too large."""
     steps, places = raw.hits.shape
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, MOST_LAWS)
     outside = Outside(laws, shown, np.ones((1, places)))
-    rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
-    vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
+    vectors = _exact_vectors(horizon.vectors, horizon.mistakes)
+    if (raw.hits.sum() + vectors) * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+        vectors = 0
     return least_raw_success(raw.person, raw.hits, raw.marginal, outside, horizon.mistakes, vectors)
 
 
@@ -543,8 +554,9 @@ def _operations(
         length = steps * (places + 1.0) / (counted.exact + places + 1.0)
         searched = sources * min(counted.exact + 1.0, 2.0 * places) * length * mistakes / 4.0
         searched *= min(float(vectors), 5.0**mistakes)
+        exact = _exact_vectors(vectors, horizon.mistakes)
         total += _PER_TARGET * (counted.exact + 1.0) * steps * mistakes * moves
-        total += _PER_EXPANSION * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
+        total += _PER_EXPANSION * _expanded(searched, exact, horizon.mistakes, moves + 2.0 * places)
     if (is_clear or not is_first_look) and not products < 0.0:
         total += _noised_operations(counted, horizon, vectors, places, moves, products)
     return int(min(total, _MOST_OPERATIONS))
