@@ -179,7 +179,7 @@ def optimum_of(
         ]
         law = _sum_of(law, np.mean(each_law, axis=0))
     for axis, each in enumerate(shown):
-        law = law if each.sensor.is_sum else _anybody(law, axis)
+        law = _anybody(law, axis) if each.sensor.counts is Counts.OCCUPIED else law
     everything = all_paths(*people[0], steps)
     paths = everything.paths
     trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
@@ -192,7 +192,8 @@ def optimum_of(
     for row, own in zip(outcomes, added, strict=True):
         row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
     for axis, each in enumerate(shown, start=1):
-        outcomes = _noised(outcomes if each.sensor.is_sum else _anybody(outcomes, axis), axis, each.noise)
+        outcomes = _anybody(outcomes, axis) if each.sensor.counts is Counts.OCCUPIED else outcomes
+        outcomes = _noised(outcomes, axis, each.noise)
     right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
     return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
 
