@@ -70,7 +70,6 @@ from stream_app.steps import (
     StepClock,
     StepEngine,
     StepWindow,
-    StoredStep,
     TierContinuation,
     TotalsFile,
     make_plan,
@@ -487,7 +486,6 @@ def restore_engine(
 ) -> StepEngine:
     """The engine as the journal's last commit left it; the accounts of ``people`` know the steps before."""
     window = StepWindow.of(settings, plan.announced, journal.last_commit.window)
-    stored = [StoredStep(read(decision), release) for decision, release in journal.published_since()]
     if devices is not None:
         devices.load(journal.last_commit.devices, journal.last_commit.next_step)
     engine = StepEngine(
@@ -495,7 +493,6 @@ def restore_engine(
         plan.policy,
         publisher,
         people,
-        stored=stored,
         devices=devices,
     )
     if window.first_revisable < window.next_step:

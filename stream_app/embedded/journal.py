@@ -6,20 +6,27 @@ In the output folder:
 - ``releases.jsonl``: the public messages. A complete line is final: it is never written again or changed
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
   tiers and is for the owner only; a tier's file is made from it, also after a kill
+- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are; with tiers also
+  ``revised-<tier>.jsonl``
 - ``risks.jsonl``, ``rejected.jsonl``: valid up to the last commit; a restart writes the rest again
 - ``quality.jsonl``: the same, of devices that seem broken, where devices are watched
 - ``progress.json``, ``progress.jsonl``: a commit and what later commits changed: position in the input, open
-  steps, length of each file
-- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are; with tiers also
-  ``revised-<tier>.jsonl``
+  steps, length of each file, and the lines of decisions, releases and revised values that came with it
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
 - ``record.jsonl``: which rule held from which step on, who set it and why, under which description; where
   runs ended. ``design-<number>.npy``: covariances of noise that the description names
 
-A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
-decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
-keep their stored decision and release. So a kill at any moment leads to the same files, byte for byte.
+Everything that follows from a batch of messages becomes durable with the position after it, or not at all, as
+in one transaction on Kafka. A commit goes through these stations, and may be stopped behind each:
+
+1. risks, dead letters and findings are on disk: they count as far as a commit says
+2. the commit is on disk, with the lines of the other logs. From here on the steps are decided and released
+3. the lines are noted beside the noise key, before anybody can read them
+4. they are written to their logs, and observers are told
+
+A start completes 3 and 4 from the commit. So decisions, releases and position always agree, nothing is gone
+through twice, and a kill at any moment leads to the same files, byte for byte.
 """
 
 from __future__ import annotations
@@ -32,12 +39,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from stream_app.exceptions import OutputError, RunChangedError, restoring
+from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
     PUBLIC_MODE,
     SECRET_MODE,
+    AheadLog,
     AppendFile,
     ChainedLog,
     FolderLock,
@@ -56,10 +64,19 @@ from stream_app.setup.run_folder.key_record import (
     REVISED,
     KeyRecord,
     check_between_windows,
-    whole_steps,
 )
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
-from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
+from stream_app.setup.run_folder.progress import (
+    COMMITTED_ONLY,
+    DECISIONS,
+    QUALITY,
+    REJECTED,
+    RISKS,
+    ProgressLog,
+    SavedStep,
+    has_released,
+    require_committed,
+)
 from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head, held
 from stream_app.steps import (
     TierContinuation,
@@ -79,8 +96,7 @@ from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 logger = logging.getLogger(__name__)
 
 _INDEX = "tiers.json"
-RISKS, REJECTED, QUALITY = "risks", "rejected", "quality"
-_COMMITTED_ONLY = frozenset({RISKS, REJECTED, QUALITY})  # valid as far as the commit says
+REVISED_FILE = f"{REVISED}.jsonl"
 
 
 class PastTiers:
@@ -188,7 +204,6 @@ class _Continued:
 
 
 _Message = TypeVar("_Message", StepDecision, StepRelease)
-Note: TypeAlias = Callable[[str, Sequence[bytes]], object]
 
 
 def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator[_Message]:
@@ -197,37 +212,46 @@ def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator
         yield parsed_line(kind, path, line)
 
 
-class PublishedLog(ChainedLog):
+class PublishedLog(AheadLog):
     """A log of releases, and each tier's own file, which is made from it, also after a kill.
 
     With tiers the log holds all of them; without, it is public, and a release that has tiers is refused.
-    ``note`` is called with the log's name and lines before they are written.
     """
 
-    def __init__(self, folder: Path, name: str, tiers: Sequence[str], note: Note | None = None) -> None:
+    def __init__(self, folder: Path, name: str, tiers: Sequence[str]) -> None:
         super().__init__(folder / f"{name}.jsonl", SECRET_MODE if tiers else PUBLIC_MODE)
-        self._has_tiers, self._note = bool(tiers), note
+        self._has_tiers = bool(tiers)
         self._tiers: dict[str, AppendFile] = {}
 
     def open_tier(self, tier: str, lines: int, missing: Callable[[int, int], Iterable[StepRelease]]) -> None:
         """Give a tier's file a line for each of the log: the ``missing`` ones are asked for by number."""
         path = self.path.with_name(tier_file(tier, self.path.stem))
         file = self._tiers[tier] = AppendFile(path, SECRET_MODE)
+        file.most_pending = self.most_pending  # with the log, and not before
         present = LineCount.of(path, lines)
         file.truncate(present.bytes)
         for release in missing(present.lines, lines):
             file.append(release_for_tier(release, tier).line())
         file.sync()
 
-    def publish(self, releases: Sequence[StepRelease]) -> None:
-        """Make releases durable."""
-        lines = [(each if self._has_tiers else public_release(each, ())).line() for each in releases]
-        if self._note is not None:
-            self._note(self.path.stem, lines)
-        self.append(b"".join(lines))
-        self.sync()
-        for tier, file in self._tiers.items():
-            file.append(b"".join(release_for_tier(each, tier).line() for each in releases))
+    def publish(self, release: StepRelease) -> None:
+        """Take a release for the next commit."""
+        before = self._pending_bytes
+        self.append((release if self._has_tiers else public_release(release, ())).line())
+        if self._pending_bytes > before:  # else an earlier run has published it
+            for tier, file in self._tiers.items():
+                file.append(release_for_tier(release, tier).line())
+
+    def flush(self) -> None:
+        """Write what was committed, for every tier."""
+        super().flush()
+        for file in self._tiers.values():
+            file.flush()
+
+    def sync(self) -> None:
+        """Make it durable, for every tier."""
+        super().sync()
+        for file in self._tiers.values():
             file.sync()
 
     def close(self) -> None:
@@ -235,71 +259,6 @@ class PublishedLog(ChainedLog):
         super().close()
         for file in self._tiers.values():
             file.close()
-
-
-# Late and corrected values of a run: ``revised.jsonl`` in its output folder.
-
-REVISED_FILE = f"{REVISED}.jsonl"
-
-_Key = tuple[int, str, int]
-
-
-class RevisedLog:
-    """Values of steps that were closed before, in the order of their publication.
-
-    What a killed run wrote after its last commit is not written again, whatever key it would be drawn with
-    now. The files are created with the first value.
-    """
-
-    def __init__(
-        self, folder: Path, committed: int, tiers: Sequence[str] = (), note: Note | None = None
-    ) -> None:
-        """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
-        self._given, path = (folder, REVISED, tuple(tiers), note), folder / REVISED_FILE
-        self.log: PublishedLog | None = None
-        self._known: set[_Key] = set()
-        whole = LineCount.of(path)
-        if whole.bytes < committed:
-            raise OutputError(
-                f"{path} must be as it was written",
-                f"fewer than the {committed} bytes that were written to it",
-                restoring(REVISED_FILE),
-            )
-        if path.exists():
-            self._open(whole).digest = digests_of_file(path, (whole.bytes,))[whole.bytes] or ""
-            for line in whole_lines(path, committed):
-                self._known |= set(_keys(parsed_line(StepRelease, path, line)))
-
-    def publish(self, release: StepRelease) -> None:
-        """Make a message durable, without values that an earlier run has published."""
-        new = tuple(
-            entry
-            for entry, key in zip(release.releases, _keys(release), strict=True)
-            if key not in self._known
-        )
-        if new:
-            log = self.log or self._open(LineCount(0, 0))
-            log.publish([release.model_copy(update={"releases": new})])
-
-    def close(self) -> None:
-        """Close the files."""
-        if self.log is not None:
-            self.log.close()
-
-    def _open(self, whole: LineCount) -> PublishedLog:
-        """The files; a tier that was added later has no value in the lines before it."""
-        folder, _, tiers, _ = self._given
-        log = self.log = PublishedLog(*self._given)
-        log.truncate(whole.bytes)
-        for tier in tiers:
-            log.open_tier(tier, whole.lines, partial(_parsed, StepRelease, log.path))
-        sync_folder(folder)
-        return log
-
-
-def _keys(release: StepRelease) -> Iterator[_Key]:
-    """What identifies a value: step, sensor and version."""
-    return ((release.step, entry.sensor, entry.version or 1) for entry in release.releases)
 
 
 @dataclass(frozen=True)
@@ -355,10 +314,9 @@ class Journal:
     ) -> None:
         make_folder(folder)
         self.folder = folder
-        self._tiers = tuple(tiers)
-        self._note = None if key_record is None else key_record.note
-        self._taken: list[StepRelease] = []
+        self._tiers, self._key_record = tuple(tiers), key_record
         with ExitStack() as opened:  # which closes everything where the folder cannot be continued
+            self._opened = opened
             opened.callback(FolderLock(folder).close)
             self._progress = ProgressLog(folder)
             opened.callback(self._progress.close)
@@ -369,7 +327,7 @@ class Journal:
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
-                folder, manifest, replaceable, record=self._record, has_released=self._has_released()
+                folder, manifest, replaceable, record=self._record, has_released=has_released(folder)
             )
             taken_over = None if key_record is None else key_record.compare(folder)
             if self._manifest.begins_anew:  # what was read under other settings: nothing of it was released
@@ -382,25 +340,22 @@ class Journal:
                 keep()
                 self._keep(files or {})
                 self._manifest.save(published=0)
+            if self._manifest.has_changed:
+                require_committed(folder, self.last_commit.next_step)
             if self._manifest.has_other_key:
-                check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
+                check_between_windows(manifest["release"]["covariance"], self.last_commit.next_step)
             self._past_tiers = PastTiers(
-                folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
+                folder, continuation, lambda step: self._manifest.noise_key(step, self._steps)
             )
-            self._open_files(opened, watches_devices=watches_devices)
-            if self._manifest.has_other_facts:
-                self._require_committed()
-            committed = self.last_commit.lengths.get(REVISED, 0)
-            self._revised = RevisedLog(folder, committed, self._tiers, self._note)
-            opened.callback(self._revised.close)
+            self._open_files(watches_devices=watches_devices)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
-            self._manifest.check_declared(max(self._published, first_free_step(self.last_commit.window)))
+            self._manifest.check_declared(max(self._steps, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
             keep()
             self._keep(files or {})
-            self._manifest.save(self._published, taken_over)
+            self._manifest.save(self._steps, taken_over)
             if key_record is not None:
                 key_record.save()
             self._opened = opened.pop_all()
@@ -419,55 +374,42 @@ class Journal:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
         yield from _parsed(StepDecision, self._decisions.path, first, self.last_commit.next_step)
 
-    def published_since(self) -> tuple[tuple[StepDecision, StepRelease], ...]:
-        """Steps that were published after the last commit: what they say stays as it is."""
-        steps = self.last_commit.next_step, self._published
-        decided = _parsed(StepDecision, self._decisions.path, *steps)
-        released = _parsed(StepRelease, self._releases.path, *steps)
-        return tuple(zip(decided, released, strict=True))
-
-    def append(self, decision: StepDecision, release: StepRelease) -> None:
-        """Take a step, at most :data:`MOST_TOGETHER`; :meth:`publish` makes all that were taken durable."""
-        self._decisions.append(decision.line())
-        self._taken.append(release)
-
-    def publish(self) -> None:
-        """Make the steps that were taken durable: the decisions first, so that no release is without one.
-
-        A kill before a release is whole cuts its decision, and the step is repeated from the input: the same
-        messages and key give the same line, and no other one passes the note (:meth:`.KeyRecord.note`).
-        """
-        if self._taken:
-            self._decisions.sync()
-            self._releases.publish(self._taken)
-            self._taken.clear()
-
-    def publish_revised(self, release: StepRelease) -> None:
-        """Make late or corrected values durable, each once, after the steps that were taken."""
-        self.publish()
-        self._revised.publish(release)
-
     def keep(self, log: str, lines: bytes) -> None:
-        """Keep risks, dead letters (``rejected``) or what is suspected of devices for the next commit."""
+        """Keep lines of decisions, risks, dead letters (``rejected``) or findings for the next commit."""
         self._files[log].append(lines)
 
+    def publish(self, release: StepRelease, log: str = RELEASES) -> None:
+        """Keep a release for the next commit, or late and corrected values (``revised``)."""
+        if log not in self._published:
+            self._open_revised()
+            sync_folder(self.folder)
+        self._published[log].publish(release)
+
     def commit(
-        self, reached: Commit, changed: Mapping[int, SavedStep | None] | None = None, *, whole: bool = False
+        self,
+        reached: Commit,
+        changed: Mapping[int, SavedStep | None] | None = None,
+        *,
+        whole: bool = False,
+        may_wait: bool = False,
     ) -> None:
-        """Make durable everything handled so far; a restart continues here, with the files as they are now.
+        """Make durable everything handled so far, all or nothing; a restart continues here.
 
         ``changed`` are the open steps that changed since the last commit, None for a forgotten one;
         ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
-        end.
+        end; with ``may_wait`` somebody waits for what is published, and not for tidying up.
         """
-        self.publish()
-        for file in self._files.values():
-            file.sync()
-        lengths = {name: file.length for name, file in self._files.items()}
-        digests = {name: file.digest for name, file in self._files.items()}
-        if (revised := self._revised.log) is not None and revised.length:
-            lengths[REVISED], digests[REVISED] = revised.length, revised.digest
-        self._save(replace(reached, lengths=lengths, digests=digests), changed or {}, whole=whole)
+        lines = {name: log.pending for name, log in self._ahead.items() if log.pending}
+        if self._key_record is not None:  # which refuses what an older copy of the folder published otherwise
+            for name in [name for name in lines if name in self._published]:
+                self._key_record.note(name, lines[name].splitlines(keepends=True))
+        for name in self._files.keys() & COMMITTED_ONLY:
+            self._files[name].sync()
+        files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
+        lengths = {name: file.end for name, file in files.items()}
+        digests = {name: file.digest for name, file in files.items()}
+        reached = replace(reached, lengths=lengths, digests=digests)
+        self._save(reached, changed or {}, lines, whole=whole, may_wait=may_wait)
 
     def end(self, outcome: str) -> None:
         """The run came to an end by itself: everything is committed, and the record says so."""
@@ -475,14 +417,39 @@ class Journal:
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
         private = [REJECTED, *([RELEASES, REVISED] if self._tiers else [])]
         self._record.end(commit.next_step, outcome, logs, private)
-        self._save(commit, {}, whole=True)
+        self._save(commit, {}, {}, whole=True)
 
-    def _save(self, commit: Commit, changed: Mapping[int, SavedStep | None], *, whole: bool) -> None:
+    def _save(
+        self,
+        commit: Commit,
+        changed: Mapping[int, SavedStep | None],
+        lines: Mapping[str, bytes],
+        *,
+        whole: bool = False,
+        may_wait: bool = False,
+    ) -> None:
         self.last_commit = replace(commit, record=self._record.head)
         fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
         if not fields["devices"]:
             del fields["devices"]
-        self._progress.write(fields, changed, commit.marks, whole=whole)
+        self._progress.write(
+            *(fields, changed, commit.marks, lines),
+            append=self._append,
+            sync=self._sync,
+            whole=whole,
+            may_wait=may_wait,
+        )
+
+    def _append(self) -> None:
+        """Write what is committed to its logs, once it is noted beside the key."""
+        if self._key_record is not None:
+            self._key_record.save_noted()
+        for log in self._ahead.values():  # decisions first: no release is without one
+            log.flush()
+
+    def _sync(self) -> None:
+        for log in self._ahead.values():
+            log.sync()
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
@@ -493,28 +460,8 @@ class Journal:
 
         That of dead letters and of suspected devices depends on counts.
         """
-        secret = {REJECTED, QUALITY}
+        secret = {REJECTED, QUALITY, REVISED}
         return {name: file.length for name, file in self._files.items() if name not in secret}
-
-    def _require_committed(self) -> None:
-        """:class:`RunChangedError` where published steps would be gone through again with other sensors.
-
-        A killed run publishes steps that its last commit does not have yet; their risks and dead letters are
-        written again, and have to be the same.
-        """
-        if self._published > self.last_commit.next_step:
-            raise RunChangedError(
-                "sensors, places, thresholds and sharpening must change between two runs that ended by "
-                "themselves",
-                f"steps {self.last_commit.next_step} to {self._published - 1} published by a run that was "
-                "killed",
-                "start the run once more with what it had, let it end or stop it (SIGTERM), then change it",
-            )
-
-    def _has_released(self) -> bool:
-        """Whether a step, or a part of one, was decided or released, as far as any file shows."""
-        logs = (self.folder / "decisions.jsonl", *self.folder.glob("releases*.jsonl"))
-        return self.last_commit.next_step > 0 or any(log.exists() and log.stat().st_size for log in logs)
 
     def _keep(self, files: Mapping[str, bytes]) -> None:
         """Make files durable that the record is about to name."""
@@ -523,25 +470,33 @@ class Journal:
             if not path.is_file() or path.read_bytes() != content:
                 replace_file(path, content, SECRET_MODE)
 
-    def _open_files(self, opened: ExitStack, *, watches_devices: bool) -> None:
-        """Open all files and cut what an interrupted run left half written; what stays is durable then.
+    def _open_files(self, *, watches_devices: bool) -> None:
+        """Open all files, complete what the commit holds of them, and cut what is in no commit.
 
-        A killed run may have written without syncing: nothing is built on that before it is on disk.
+        Steps that an earlier version published after its last commit stay, and are gone through again; a step
+        that has a decision and no whole release is repeated.
         """
-        self._decisions = self._open_log("decisions", opened)
-        self._releases = PublishedLog(self.folder, RELEASES, self._tiers, self._note)
-        opened.callback(self._releases.close)
-        own = (self._open_log(name, opened) for name in (RISKS, REJECTED))
-        logs = [self._decisions, self._releases, *own]
+        self._decisions = AheadLog(self.folder / "decisions.jsonl", SECRET_MODE)
+        self._releases = PublishedLog(self.folder, RELEASES, self._tiers)
+        own = [RISKS, REJECTED]
         if watches_devices or (self.folder / f"{QUALITY}.jsonl").exists():
-            logs.append(self._open_log(QUALITY, opened))
-        self._files = {log.path.stem: log for log in logs}
-        lengths = self.last_commit.lengths
-        for name in self._files.keys() & _COMMITTED_ONLY:
-            self._files[name].truncate(lengths.get(name, 0))
+            own.append(QUALITY)
+        logs = [ChainedLog(self.folder / f"{name}.jsonl", SECRET_MODE) for name in own]
+        self._files: dict[str, ChainedLog] = {}
+        self._ahead: dict[str, AheadLog] = {DECISIONS: self._decisions, RELEASES: self._releases}
+        self._published: dict[str, PublishedLog] = {RELEASES: self._releases}
+        for log in (self._decisions, self._releases, *logs):
+            self._opened.callback(log.close)
+            self._files[log.path.stem] = log
+        for name, ahead in self._ahead.items():
+            held, committed = self._progress.held_of(name)
+            ahead.complete(committed, held)
+        for log in logs:
+            log.truncate(self.last_commit.lengths.get(log.path.stem, 0))
+            log.digest = self._committed_digest(log)
         releases = LineCount.of(self._releases.path)
         decisions = LineCount.of(self._decisions.path, releases.lines)
-        self._published = releases.lines
+        self._steps = releases.lines
         if decisions.lines < releases.lines or releases.lines < self.last_commit.next_step:
             raise OutputError(
                 f"{self.folder} must hold a decision and a release for each step before "
@@ -551,34 +506,41 @@ class Journal:
             )
         self._decisions.truncate(decisions.bytes)
         self._releases.truncate(releases.bytes)
-        for log in logs:
-            log.digest = self._checked_digest(log)
+        for log in self._ahead.values():
+            log.go_on(self.last_commit.lengths.get(log.path.stem, 0), self._committed_digest(log))
         for tier in self._tiers:
-            self._releases.open_tier(tier, self._published, partial(self._past_tiers.complete, tier))
+            self._releases.open_tier(tier, self._steps, partial(self._past_tiers.complete, tier))
+        if (self.folder / REVISED_FILE).exists() or self.last_commit.lengths.get(REVISED):
+            self._open_revised()
         sync_folder(self.folder)
 
-    def _open_log(self, name: str, opened: ExitStack) -> ChainedLog:
-        log = ChainedLog(self.folder / f"{name}.jsonl", SECRET_MODE)
-        opened.callback(log.close)
-        return log
+    def _open_revised(self) -> None:
+        """Open the file of late and corrected values, which is made with the first of them."""
+        log = PublishedLog(self.folder, REVISED, self._tiers)
+        self._opened.callback(log.close)
+        self._files[REVISED] = self._ahead[REVISED] = self._published[REVISED] = log
+        held, committed = self._progress.held_of(REVISED)
+        log.complete(committed, held)
+        whole = LineCount.of(log.path)
+        log.truncate(whole.bytes)
+        log.go_on(committed, self._committed_digest(log))
+        for tier in self._tiers:
+            log.open_tier(tier, whole.lines, partial(_parsed, StepRelease, log.path))
 
-    def _checked_digest(self, file: ChainedLog) -> str:
-        """The digest of what a file holds; :class:`OutputError` where that is not what was committed.
+    def _committed_digest(self, file: ChainedLog) -> str:
+        """The digest of a log as far as it is committed; :class:`OutputError` where the file has another.
 
-        Risks and dead letters are as long as the commit says, and may be long: their digest is taken from it.
+        Risks and dead letters may be long, and are as long as the commit says: theirs is taken from it.
         """
         name, commit = file.path.stem, self.last_commit
-        known = commit.digests.get(name)
-        if known is not None and name in _COMMITTED_ONLY:
+        known, committed = commit.digests.get(name), commit.lengths.get(name, 0)
+        if known is not None and name in COMMITTED_ONLY:
             return known
-        committed = commit.lengths.get(name, 0)
-        found = digests_of_file(file.path, (committed, file.length))
-        if known is not None and found[committed] != known:
+        found = digests_of_file(file.path, (committed,))[committed]
+        if found is None or known not in (None, found):
             raise OutputError(
                 f"each line of {file.path} must be as it was written",
                 "another content than was committed",
                 restoring(file.path.name),
             )
-        digest = found[file.length]
-        assert digest is not None, "the file is as long as it says"
-        return digest
+        return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
@@ -61,23 +61,15 @@ class Publisher(Protocol):
         """One value per release of the schedule; None for a missing count and where nothing is published."""
 
 
-class StoredStep(NamedTuple):
-    """A step that an earlier run has published: its decision and its release are kept."""
-
-    decided: Decided
-    release: StepRelease
-
-
 @dataclass(frozen=True, slots=True)
 class ClosedStep:
     """The results of closing one step.
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
-    ``why`` is the reason of a decision under a risk budget.
-    ``is_replayed`` is true when an earlier run has made the release durable already. ``summary`` is None
-    where people are elsewhere, ``crowds`` where risks in the crowd are not computed. ``revised`` are late and
-    corrected values of earlier steps: accounted when those were closed. ``accounted`` is the schedule brought
-    to single steps. ``findings`` follow from counts, so they are for the owner only.
+    ``why`` is the reason of a decision under a risk budget. ``summary`` is None where people are elsewhere,
+    ``crowds`` where risks in the crowd are not computed. ``revised`` are late and corrected values of earlier
+    steps: accounted when those were closed. ``accounted`` is the schedule brought to single steps.
+    ``findings`` follow from counts, so they are for the owner only.
     """
 
     schedule: StepSchedule
@@ -85,7 +77,6 @@ class ClosedStep:
     missing: tuple[str, ...]
     summary: RiskSummary | None
     rejected: tuple[Rejected, ...]
-    is_replayed: bool
     why: DecisionReason | None = None
     crowds: StepCrowd | None = None
     revised: tuple[StepRelease, ...] = ()
@@ -97,7 +88,6 @@ class ClosedStep:
         return StepClosed(
             *(self.schedule.step, self.schedule, self.release.published, self.missing),
             *(people, self.summary if people else None, latency_seconds, lag_steps),
-            is_replayed=self.is_replayed,
             why=self.why,
             crowds=self.crowds,
             accounted=self.accounted,
@@ -114,19 +104,14 @@ class StepEngine:
         publisher: Publisher,
         accounts: StepAccounts,
         *,
-        stored: Iterable[StoredStep] = (),
         devices: DeviceWatch | None = None,
     ) -> None:
-        """``stored`` are steps that an earlier run has published.
-
-        ``devices`` looks at the counts of every step, and at nothing else.
-        """
+        """``devices`` looks at the counts of every step, and at nothing else."""
         self.devices = devices
         self.intake = intake
         self.accounts = accounts
         self._policy = policy
         self._publisher = publisher
-        self._stored = {step.decided.schedule.step: step for step in stored}
         self._decided: dict[int, StepSchedule] = {}  # of which more values may come
 
     @property
@@ -171,20 +156,19 @@ class StepEngine:
         """Close the next step if it is due: decide, account, only then draw values.
 
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
-        the engine must not continue.
+        the engine must not continue. Its window is as it was before the step then.
         """
         if not self.is_due():
             return None
-        closed, registry = self.intake.window.close(), self.intake.registry
+        closed, registry = self.intake.window.closing(), self.intake.registry
         if registry.regions:  # whose announcements come one by one, in any order
             announced = self.intake.exclusions.active(closed.step, closed.sensors)  # a region may lag behind
             closed = closed._replace(sensors=registry.in_order(announced))
-        stored = self._stored.pop(closed.step, None)
-        decided = self._decide(closed) if stored is None else stored.decided
-        decided, summary = self._account(decided)  # first: what is refused here draws no value
+        decided, summary = self._account(self._decide(closed))  # first: what is refused here draws no value
         schedule = decided.schedule
-        release = self._release(schedule, closed) if stored is None else stored.release
+        release = self._release(schedule, closed)
         revised = self._revised(closed.revised)
+        self.intake.window.close()
         self._decided[closed.step] = schedule
         self._decided.pop(closed.step - max(self.intake.window.late, 1), None)
         return ClosedStep(
@@ -193,7 +177,6 @@ class StepEngine:
             missing=tuple(name for name in closed.sensors if name not in closed.counts),
             summary=summary,
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
-            is_replayed=stored is not None,
             why=decided.why,
             crowds=decided.crowds,
             revised=revised,

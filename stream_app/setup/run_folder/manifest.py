@@ -149,11 +149,10 @@ class Manifest:
         return self._stored is None
 
     @property
-    def has_other_facts(self) -> bool:
-        """Whether sensors, places or what is looked at more closely are not as the earlier run had them."""
+    def has_changed(self) -> bool:
+        """Whether something that may change is not as the earlier run had it."""
         return self._stored is not None and any(
-            key in self._stored and self._stored[key] != self._wanted.get(key)
-            for key in SHARPENED | {NETWORK, "sensors"}
+            key in self._stored and self._stored[key] != self._wanted.get(key) for key in ACCEPTABLE
         )
 
     @property

@@ -1,5 +1,10 @@
 """Where a run continues: its last commit. A commit writes what changed, and nothing where nothing did.
 
+A commit is one append, all of it or nothing: what was decided and released since the last one, and the
+position after it. Its lines of other logs (:class:`.AheadLog`) are durable here before they are written
+there; until they are durable there too, they stay here (``lines``), and whoever reads those logs takes them
+from here (:func:`log_lines`).
+
 In the output folder, for its owner only, since open steps have counts:
 
 - ``progress.json``: a commit as a whole, sealed
@@ -8,7 +13,8 @@ In the output folder, for its owner only, since open steps have counts:
   line is no commit
 
 The whole is written anew once the lines are half as long as the whole, or half as many steps were forgotten
-as are kept. So all that is written is a few times what changed, and no count of a forgotten step stays long.
+as are kept; a commit that somebody waits for leaves that to the next one (``may_wait``). So all that is
+written is a few times what changed, and no count of a forgotten step stays long.
 
 With three open steps of 500 sensors, a count that comes writes a line of some 300 bytes::
 
@@ -18,17 +24,19 @@ With three open steps of 500 sensors, a count that comes writes a line of some 3
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stream_app.exceptions import OutputError, restoring
+from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
     SECRET_MODE,
     AppendFile,
+    Model,
     load_sealed,
+    parsed_line,
     replace_file,
     seal,
     sync_folder,
@@ -37,7 +45,11 @@ from stream_app.setup.run_folder.durable import (
 )
 
 WHOLE, CHANGES = "progress.json", "progress.jsonl"
+DECISIONS, RISKS, REJECTED, QUALITY = "decisions", "risks", "rejected", "quality"
+COMMITTED_ONLY = frozenset({RISKS, REJECTED, QUALITY})
+"""Logs that are on disk before the commit, and count as far as it says."""
 _LEAST_BYTES = 4096  # of lines, before the whole is written anew for their length
+_MOST_HELD = 16384  # bytes of other logs that a new whole repeats, before these are synced instead
 _NAME_DIGITS = 16  # of a digest, by which a line names its whole
 
 SavedStep = Mapping[str, Any]
@@ -50,6 +62,55 @@ def load_progress(folder: Path) -> dict[str, Any]:
     :class:`OutputError` where it is not as it was written. Another process may be writing.
     """
     return _Commits.of(folder).commit()
+
+
+def log_lines(path: Path, start: int = 0) -> Iterator[bytes]:
+    """The whole lines of a run's log from the byte ``start`` on, as far as the commit says.
+
+    Lines that only the commit holds are among them: a run that goes on is about to write them to the file,
+    one that was killed does so when it is started. Risks, dead letters and findings beyond it are not.
+    """
+    try:
+        commits = _Commits.of(path.parent)  # before the file, which only grows
+    except OutputError:  # said by whoever needs the commit: the lines stand without it
+        commits = _Commits()
+    held, committed = commits.held_of(path.stem)
+    for line in whole_lines(path, start):
+        if path.stem in COMMITTED_ONLY and commits.of_whole and start >= committed:
+            return
+        start += len(line)
+        yield line
+    if 0 <= (there := start - committed + len(held)) < len(held):
+        yield from held[there:].splitlines(keepends=True)
+
+
+def parsed_lines(kind: type[Model], path: Path, start: bytes = b"") -> Iterator[Model]:
+    """The messages of a run's log, but for a torn last one; only lines that begin with ``start``."""
+    return (parsed_line(kind, path, line) for line in log_lines(path) if line.startswith(start))
+
+
+def has_released(folder: Path) -> bool:
+    """Whether a step, or a part of one, was decided or released, as far as any file shows."""
+    logs = (folder / "decisions.jsonl", *folder.glob("releases*.jsonl"))
+    return any(log.exists() and log.stat().st_size for log in logs) or (
+        int(load_progress(folder).get("next_step", 0)) > 0
+    )
+
+
+def require_committed(folder: Path, committed: int) -> None:
+    """:class:`RunChangedError` where more was decided or published than the ``committed`` steps.
+
+    As an earlier version left it where it was killed, or a folder that lost its commit. These steps are gone
+    through again, and must give the same.
+    """
+    begun = max(sum(1 for _ in log_lines(folder / f"{log}.jsonl")) for log in ("decisions", "releases"))
+    if begun > committed:
+        raise RunChangedError(
+            "all steps that were begun must be committed before anything of the run changes",
+            f"{begun - committed:,} that are not, from step {committed:,} on, as the run was killed there",
+            "start the run once more with the key it has and all else as it was, let it end or stop it "
+            "(SIGTERM), then change it",
+        )
 
 
 class ProgressLog:
@@ -70,18 +131,28 @@ class ProgressLog:
             self._lines.close()
             raise
 
+    def held_of(self, log: str) -> tuple[bytes, int]:
+        """The last bytes of a log as the commit has them, and the length that it has with them."""
+        return self._at.held_of(log)
+
     def write(
         self,
         fields: Mapping[str, Any],
         changed: Mapping[int, SavedStep | None],
         marks: Sequence[int] = (),
+        lines: Mapping[str, bytes] | None = None,
         *,
+        append: Callable[[], None] = lambda: None,
+        sync: Callable[[], None] = lambda: None,
         whole: bool = False,
+        may_wait: bool = False,
     ) -> None:
         """Make a commit durable: ``fields`` as they are now, and the open steps that changed.
 
-        A step that was forgotten is None. ``marks`` is a list that only grows, or is cut and grows again;
-        ``whole`` leaves everything in ``progress.json``.
+        A step that was forgotten is None. ``marks`` is a list that only grows, or is cut and grows again.
+        ``lines`` of other logs belong to the commit: ``append`` writes them to those once it is durable, and
+        ``sync`` makes them durable there. ``whole`` leaves everything in ``progress.json``, and no lines;
+        with ``may_wait`` somebody waits, so that no whole is written for what was forgotten.
         """
         at = self._at
         now: dict[str, Any] = json.loads(json.dumps(fields))  # as it will be read, and shared with nobody
@@ -92,16 +163,33 @@ class ProgressLog:
             line["marks"] = _marks_change(at.marks, marks)
             at.marks = list(marks)
         at.fields = now
-        if not at.of_whole or (whole and (line or self._lines.length)) or (line and self._is_long()):
-            data = seal(at.commit())
-            replace_file(self._folder / WHOLE, data, SECRET_MODE)
-            self._lines.truncate(0)  # after a kill before this, lines name another whole and are ignored
-            at.of_whole, at.whole_bytes = _name_of(data), len(data)
-            at.number = at.forgotten = 0
-        elif line:
+        if lines:
+            line["lines"] = {log: data.decode() for log, data in lines.items()}
+            at.hold(line["lines"])
+        is_due = whole and bool(line or self._lines.length or at.lines)
+        is_due |= not may_wait and (self._has_forgotten() or (bool(line) and self._is_long()))
+        if not at.of_whole:
+            self._write_whole()
+            is_due = whole and bool(at.lines)
+        elif line and (lines or not is_due):
             at.number += 1
             self._lines.append(seal({"of": at.of_whole, "number": at.number, **line}))
             self._lines.sync()
+        append()
+        if is_due:
+            if whole or sum(map(len, at.lines.values())) > _MOST_HELD:
+                sync()
+                at.lines.clear()
+            self._write_whole()
+
+    def _write_whole(self) -> None:
+        """Write the commit as a whole. After a kill before the lines are cut, they name another whole."""
+        at = self._at
+        data = seal(at.whole())
+        replace_file(self._folder / WHOLE, data, SECRET_MODE)
+        self._lines.cut(0)
+        at.of_whole, at.whole_bytes = _name_of(data), len(data)
+        at.number = at.forgotten = 0
 
     def forget(self) -> None:
         """There is no commit any more."""
@@ -126,9 +214,12 @@ class ProgressLog:
             steps[step], self._written[step] = entry, _Written.of(entry)
 
     def _is_long(self) -> bool:
-        """Whether it is time for a new whole."""
-        is_long = self._lines.length > max(_LEAST_BYTES, self._at.whole_bytes // 2)
-        return is_long or 2 * self._at.forgotten > len(self._at.steps) + 1
+        """Whether the lines are long enough for a new whole."""
+        return self._lines.length > max(_LEAST_BYTES, self._at.whole_bytes // 2)
+
+    def _has_forgotten(self) -> bool:
+        """Whether so many steps were forgotten that their counts must go."""
+        return 2 * self._at.forgotten > len(self._at.steps) + 1
 
     def close(self) -> None:
         """Give the file back."""
@@ -172,13 +263,15 @@ class _Written:
 class _Commits:
     """The last commit, and which whole and how many lines hold it.
 
-    Its ``fields``, the open ``steps`` and the ``marks``; ``of_whole`` is the name of the whole, ``forgotten``
-    how many steps were dropped since.
+    Its ``fields``, the open ``steps`` and the ``marks``; ``lines`` are the last ones of each log that may not
+    be durable in its file. ``of_whole`` is the name of the whole, ``forgotten`` how many steps were dropped
+    since.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
     steps: dict[int, SavedStep] = field(default_factory=dict)
     marks: list[int] = field(default_factory=list)
+    lines: dict[str, str] = field(default_factory=dict)
     of_whole: str = ""
     number: int = 0
     whole_bytes: int = 0
@@ -196,6 +289,7 @@ class _Commits:
         read.of_whole, read.whole_bytes = _name_of(data), len(data)
         try:
             read.marks = list(read.fields.pop("marks", ()))
+            read.hold(read.fields.pop("lines", {}))
             read.steps = {entry["step"]: entry for entry in read.fields.get("window", {}).pop("steps", ())}
         except (AttributeError, KeyError, TypeError) as error:
             raise _damaged(path, error) from error
@@ -209,6 +303,19 @@ class _Commits:
             whole["window"] = {**whole["window"], "steps": list(self.steps.values())}
         return {**whole, "marks": list(self.marks)} if self.marks else whole
 
+    def whole(self) -> dict[str, Any]:
+        """The document that says all of it."""
+        return {**self.commit(), "lines": self.lines} if self.lines else self.commit()
+
+    def hold(self, lines: Mapping[str, str]) -> None:
+        """Keep lines that are about to be written to their logs."""
+        for log, more in lines.items():
+            self.lines[log] = self.lines.get(log, "") + more
+
+    def held_of(self, log: str) -> tuple[bytes, int]:
+        """See :meth:`ProgressLog.held_of`."""
+        return self.lines.get(log, "").encode(), int(self.fields.get("lengths", {}).get(log, 0))
+
     def _follow(self, path: Path) -> None:
         """Take the lines that belong to the whole, one after the other."""
         lines = whole_lines(path)
@@ -221,7 +328,7 @@ class _Commits:
             self.number, self.line_bytes = self.number + 1, self.line_bytes + len(line)
             try:
                 self._apply(found)
-            except (KeyError, TypeError) as error:
+            except (AttributeError, KeyError, TypeError) as error:
                 raise _damaged(path, error) from error
 
     def _line(self, line: bytes) -> dict[str, Any] | None:
@@ -233,6 +340,7 @@ class _Commits:
         """Take over what a commit has changed."""
         if (marks := change.pop("marks", None)) is not None:
             self.marks = self.marks[: marks["keep"]] + list(marks["more"])
+        self.hold(change.pop("lines", {}))
         for news in change.pop("steps", ()):
             step = news["step"]
             if news.get("forgotten"):
