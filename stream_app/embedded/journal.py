@@ -372,7 +372,7 @@ class Journal:
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
-        yield from _parsed(StepDecision, self._decisions.path, first, self.last_commit.next_step)
+        yield from _parsed(StepDecision, self._files[DECISIONS].path, first, self.last_commit.next_step)
 
     def keep(self, log: str, lines: bytes) -> None:
         """Keep lines of decisions, risks, dead letters (``rejected``) or findings for the next commit."""
@@ -380,10 +380,12 @@ class Journal:
 
     def publish(self, release: StepRelease, log: str = RELEASES) -> None:
         """Keep a release for the next commit, or late and corrected values (``revised``)."""
-        if log not in self._published:
+        if log not in self._files:
             self._open_revised()
             sync_folder(self.folder)
-        self._published[log].publish(release)
+        published = self._files[log]
+        assert isinstance(published, PublishedLog)
+        published.publish(release)
 
     def commit(
         self,
@@ -399,17 +401,16 @@ class Journal:
         ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
         end; with ``may_wait`` somebody waits for what is published, and not for tidying up.
         """
-        lines = {name: log.pending for name, log in self._ahead.items() if log.pending}
-        if self._key_record is not None:  # which refuses what an older copy of the folder published otherwise
-            for name in [name for name in lines if name in self._published]:
-                self._key_record.note(name, lines[name].splitlines(keepends=True))
-        for name in self._files.keys() & COMMITTED_ONLY:
-            self._files[name].sync()
+        for name, file in self._files.items():
+            if name in COMMITTED_ONLY:
+                file.sync()
+            elif name != DECISIONS and self._key_record is not None and file.pending:
+                self._key_record.note(name, file.pending.splitlines(keepends=True))
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
         reached = replace(reached, lengths=lengths, digests=digests)
-        self._save(reached, changed or {}, lines, whole=whole, may_wait=may_wait)
+        self._save(reached, changed, whole=whole, may_wait=may_wait)
 
     def end(self, outcome: str) -> None:
         """The run came to an end by itself: everything is committed, and the record says so."""
@@ -417,39 +418,25 @@ class Journal:
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
         private = [REJECTED, *([RELEASES, REVISED] if self._tiers else [])]
         self._record.end(commit.next_step, outcome, logs, private)
-        self._save(commit, {}, {}, whole=True)
+        self._save(commit, whole=True)
 
     def _save(
         self,
         commit: Commit,
-        changed: Mapping[int, SavedStep | None],
-        lines: Mapping[str, bytes],
+        changed: Mapping[int, SavedStep | None] | None = None,
         *,
-        whole: bool = False,
+        whole: bool,
         may_wait: bool = False,
     ) -> None:
         self.last_commit = replace(commit, record=self._record.head)
         fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
         if not fields["devices"]:
             del fields["devices"]
+        logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
+        note = None if self._key_record is None else self._key_record.save_noted
         self._progress.write(
-            *(fields, changed, commit.marks, lines),
-            append=self._append,
-            sync=self._sync,
-            whole=whole,
-            may_wait=may_wait,
+            *(fields, changed or {}, commit.marks, logs, note), whole=whole, may_wait=may_wait
         )
-
-    def _append(self) -> None:
-        """Write what is committed to its logs, once it is noted beside the key."""
-        if self._key_record is not None:
-            self._key_record.save_noted()
-        for log in self._ahead.values():  # decisions first: no release is without one
-            log.flush()
-
-    def _sync(self) -> None:
-        for log in self._ahead.values():
-            log.sync()
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
@@ -476,71 +463,63 @@ class Journal:
         Steps that an earlier version published after its last commit stay, and are gone through again; a step
         that has a decision and no whole release is repeated.
         """
-        self._decisions = AheadLog(self.folder / "decisions.jsonl", SECRET_MODE)
-        self._releases = PublishedLog(self.folder, RELEASES, self._tiers)
         own = [RISKS, REJECTED]
         if watches_devices or (self.folder / f"{QUALITY}.jsonl").exists():
             own.append(QUALITY)
         logs = [ChainedLog(self.folder / f"{name}.jsonl", SECRET_MODE) for name in own]
+        releases = PublishedLog(self.folder, RELEASES, self._tiers)
+        decisions = AheadLog(self.folder / f"{DECISIONS}.jsonl", SECRET_MODE)
         self._files: dict[str, ChainedLog] = {}
-        self._ahead: dict[str, AheadLog] = {DECISIONS: self._decisions, RELEASES: self._releases}
-        self._published: dict[str, PublishedLog] = {RELEASES: self._releases}
-        for log in (self._decisions, self._releases, *logs):
-            self._opened.callback(log.close)
+        for log in (decisions, releases, *logs):  # decisions first: no release is written without one
             self._files[log.path.stem] = log
-        for name, ahead in self._ahead.items():
-            held, committed = self._progress.held_of(name)
-            ahead.complete(committed, held)
+            self._opened.callback(log.close)
+        self._steps = self._recover(releases)
+        decided = self._recover(decisions, self._steps)
         for log in logs:
-            log.truncate(self.last_commit.lengths.get(log.path.stem, 0))
-            log.digest = self._committed_digest(log)
-        releases = LineCount.of(self._releases.path)
-        decisions = LineCount.of(self._decisions.path, releases.lines)
-        self._steps = releases.lines
-        if decisions.lines < releases.lines or releases.lines < self.last_commit.next_step:
+            self._recover(log)
+        if decided < self._steps or self._steps < self.last_commit.next_step:
             raise OutputError(
                 f"{self.folder} must hold a decision and a release for each step before "
-                f"{max(releases.lines, self.last_commit.next_step)}",
-                f"{decisions.lines} decisions and {releases.lines} releases",
+                f"{max(self._steps, self.last_commit.next_step)}",
+                f"{decided} decisions and {self._steps} releases",
                 restoring("decisions.jsonl, releases.jsonl and progress.json"),
             )
-        self._decisions.truncate(decisions.bytes)
-        self._releases.truncate(releases.bytes)
-        for log in self._ahead.values():
-            log.go_on(self.last_commit.lengths.get(log.path.stem, 0), self._committed_digest(log))
         for tier in self._tiers:
-            self._releases.open_tier(tier, self._steps, partial(self._past_tiers.complete, tier))
+            releases.open_tier(tier, self._steps, partial(self._past_tiers.complete, tier))
         if (self.folder / REVISED_FILE).exists() or self.last_commit.lengths.get(REVISED):
             self._open_revised()
         sync_folder(self.folder)
 
     def _open_revised(self) -> None:
         """Open the file of late and corrected values, which is made with the first of them."""
-        log = PublishedLog(self.folder, REVISED, self._tiers)
+        log = self._files[REVISED] = PublishedLog(self.folder, REVISED, self._tiers)
         self._opened.callback(log.close)
-        self._files[REVISED] = self._ahead[REVISED] = self._published[REVISED] = log
-        held, committed = self._progress.held_of(REVISED)
-        log.complete(committed, held)
-        whole = LineCount.of(log.path)
-        log.truncate(whole.bytes)
-        log.go_on(committed, self._committed_digest(log))
+        lines = self._recover(log)
         for tier in self._tiers:
-            log.open_tier(tier, whole.lines, partial(_parsed, StepRelease, log.path))
+            log.open_tier(tier, lines, partial(_parsed, StepRelease, log.path))
 
-    def _committed_digest(self, file: ChainedLog) -> str:
-        """The digest of a log as far as it is committed; :class:`OutputError` where the file has another.
+    def _recover(self, log: ChainedLog, most: int | None = None) -> int:
+        """Bring a log to the last commit, cut behind so many lines at ``most``; how many lines that leaves.
 
-        Risks and dead letters may be long, and are as long as the commit says: theirs is taken from it.
+        :class:`OutputError` where it does not hold what was committed. Risks and dead letters may be long,
+        and are as long as the commit says: their digest is taken from it.
         """
-        name, commit = file.path.stem, self.last_commit
+        name, commit, lines = log.path.stem, self.last_commit, 0
         known, committed = commit.digests.get(name), commit.lengths.get(name, 0)
-        if known is not None and name in COMMITTED_ONLY:
-            return known
-        found = digests_of_file(file.path, (committed,))[committed]
-        if found is None or known not in (None, found):
+        if isinstance(log, AheadLog):
+            log.complete(committed, self._progress.held_of(name))
+            lines, length = LineCount.of(log.path, most)
+            log.truncate(length)
+        else:
+            log.truncate(committed)
+        digest = known
+        if known is None or name not in COMMITTED_ONLY:
+            digest = digests_of_file(log.path, (committed,))[committed]
+        if digest is None or known not in (None, digest):
             raise OutputError(
-                f"each line of {file.path} must be as it was written",
+                f"each line of {log.path} must be as it was written",
                 "another content than was committed",
-                restoring(file.path.name),
+                restoring(log.path.name),
             )
-        return found
+        log.go_on(committed, digest)
+        return lines

@@ -238,9 +238,18 @@ class ChainedLog(AppendFile):
         self.digest = extended(self.digest, data)
 
     @property
+    def pending(self) -> bytes:
+        """What was taken and not handed on yet."""
+        return b"".join(self._pending)
+
+    @property
     def end(self) -> int:
         """The length with what is pending, which :attr:`digest` is of."""
         return self.length + self._pending_bytes
+
+    def go_on(self, committed: int, digest: str) -> None:
+        """Continue behind the committed bytes, whose digest this is."""
+        self.length, self.digest = committed, digest
 
 
 class AheadLog(ChainedLog):
@@ -254,12 +263,6 @@ class AheadLog(ChainedLog):
 
     most_pending = math.inf
     _beyond: Iterator[bytes] = iter(())
-    has_more = False
-
-    @property
-    def pending(self) -> bytes:
-        """The lines that belong to the next commit."""
-        return b"".join(self._pending)
 
     def complete(self, committed: int, held: bytes) -> None:
         """Bring the file to its ``committed`` length; ``held`` are the last of these bytes.
@@ -275,9 +278,9 @@ class AheadLog(ChainedLog):
         self.sync()
 
     def go_on(self, committed: int, digest: str) -> None:
-        """Continue behind the committed bytes, whose digest this is."""
-        self._beyond, self.has_more = whole_lines(self.path, committed), self.length > committed
-        self.length, self.digest = committed, digest
+        """The same; what is there beyond them comes next."""
+        super().go_on(committed, digest)
+        self._beyond = whole_lines(self.path, committed)
 
     def append(self, data: bytes) -> None:
         """Take lines for the next commit; those that are there already must be the same.

@@ -33,6 +33,7 @@ from typing import Any
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
     SECRET_MODE,
+    AheadLog,
     AppendFile,
     Model,
     load_sealed,
@@ -74,7 +75,8 @@ def log_lines(path: Path, start: int = 0) -> Iterator[bytes]:
         commits = _Commits.of(path.parent)  # before the file, which only grows
     except OutputError:  # said by whoever needs the commit: the lines stand without it
         commits = _Commits()
-    held, committed = commits.held_of(path.stem)
+    held = commits.lines.get(path.stem, "").encode()
+    committed = int(commits.fields.get("lengths", {}).get(path.stem, 0))
     for line in whole_lines(path, start):
         if path.stem in COMMITTED_ONLY and commits.of_whole and start >= committed:
             return
@@ -131,28 +133,27 @@ class ProgressLog:
             self._lines.close()
             raise
 
-    def held_of(self, log: str) -> tuple[bytes, int]:
-        """The last bytes of a log as the commit has them, and the length that it has with them."""
-        return self._at.held_of(log)
+    def held_of(self, log: str) -> bytes:
+        """The last bytes of a log, as the commit has them."""
+        return self._at.lines.get(log, "").encode()
 
     def write(
         self,
         fields: Mapping[str, Any],
         changed: Mapping[int, SavedStep | None],
         marks: Sequence[int] = (),
-        lines: Mapping[str, bytes] | None = None,
+        logs: Sequence[AheadLog] = (),
+        note: Callable[[], None] | None = None,
         *,
-        append: Callable[[], None] = lambda: None,
-        sync: Callable[[], None] = lambda: None,
         whole: bool = False,
         may_wait: bool = False,
     ) -> None:
         """Make a commit durable: ``fields`` as they are now, and the open steps that changed.
 
         A step that was forgotten is None. ``marks`` is a list that only grows, or is cut and grows again.
-        ``lines`` of other logs belong to the commit: ``append`` writes them to those once it is durable, and
-        ``sync`` makes them durable there. ``whole`` leaves everything in ``progress.json``, and no lines;
-        with ``may_wait`` somebody waits, so that no whole is written for what was forgotten.
+        What is pending in ``logs`` belongs to the commit, and is written to them once that is durable and
+        ``note`` was called. ``whole`` leaves everything in ``progress.json``, and no lines of logs; with
+        ``may_wait`` somebody waits, so that no whole is written for what was forgotten.
         """
         at = self._at
         now: dict[str, Any] = json.loads(json.dumps(fields))  # as it will be read, and shared with nobody
@@ -163,9 +164,9 @@ class ProgressLog:
             line["marks"] = _marks_change(at.marks, marks)
             at.marks = list(marks)
         at.fields = now
-        if lines:
-            line["lines"] = {log: data.decode() for log, data in lines.items()}
-            at.hold(line["lines"])
+        if lines := {log.path.stem: log.pending.decode() for log in logs if log.pending}:
+            line["lines"] = lines
+            at.hold(lines)
         is_due = whole and bool(line or self._lines.length or at.lines)
         is_due |= not may_wait and (self._has_forgotten() or (bool(line) and self._is_long()))
         if not at.of_whole:
@@ -175,10 +176,14 @@ class ProgressLog:
             at.number += 1
             self._lines.append(seal({"of": at.of_whole, "number": at.number, **line}))
             self._lines.sync()
-        append()
+        if lines and note is not None:
+            note()
+        for log in logs:
+            log.flush()
         if is_due:
             if whole or sum(map(len, at.lines.values())) > _MOST_HELD:
-                sync()
+                for log in logs:
+                    log.sync()
                 at.lines.clear()
             self._write_whole()
 
@@ -311,10 +316,6 @@ class _Commits:
         """Keep lines that are about to be written to their logs."""
         for log, more in lines.items():
             self.lines[log] = self.lines.get(log, "") + more
-
-    def held_of(self, log: str) -> tuple[bytes, int]:
-        """See :meth:`ProgressLog.held_of`."""
-        return self.lines.get(log, "").encode(), int(self.fields.get("lengths", {}).get(log, 0))
 
     def _follow(self, path: Path) -> None:
         """Take the lines that belong to the whole, one after the other."""
