@@ -29,8 +29,8 @@ from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.option_settings import NewPriors, RiskFormat
 from stream_app.setup.release_settings import CROWD
-from stream_app.setup.run_folder.description import Description, design_files
-from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of_file, replace_file
+from stream_app.setup.run_folder.description import Description, keep_named
+from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of, replace_file, whole_lines
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import MOST_TOGETHER, KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
@@ -38,7 +38,6 @@ from stream_app.setup.run_folder.people_record import (
     Joining,
     PeopleOfRun,
     change_in_words,
-    keep,
     people_from_now,
     refuse_told,
     renewed_at,
@@ -169,7 +168,7 @@ class SnapshotCache:
             step, (length, digest) = heading["next_step"], heading["decisions"]
             is_own = step <= limit_step and heading == self._heading(step, [length, digest], state)
             decisions = self._folder / "decisions.jsonl"
-            return bool(is_own and digests_of_file(decisions, [length])[length] == digest)
+            return bool(is_own and digests_of(whole_lines(decisions), [length])[length] == digest)
         except (ValueError, KeyError, TypeError):
             return False
 
@@ -376,8 +375,7 @@ def run(
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
-        files=design_files(settings),
-        keep=lambda: keep(options.output, people.hidden),
+        keep=lambda: keep_named(options.output, people.hidden, settings),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
@@ -417,7 +415,7 @@ def run(
             *(accounted, plan.policy, options.output, journal, read, registries.groups, observer, days)
         )
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
-        engine = restore_engine(settings, plan, accounted, publisher, journal, read, devices)
+        engine = restore_engine(settings, plan, accounted, publisher, journal, read, spent, devices)
         engine.intake.window.drop(network.removed)
         risks: RiskWriter = JsonlRisks(pseudonyms)
         if options.risk_format is RiskFormat.PARQUET:
@@ -439,7 +437,6 @@ def run(
                 MessageReader(lines, is_csv=options.reads_csv),
                 journal,
                 risks,
-                spent,
                 accounted,
                 PeopleView([accounted], note),
                 clock=clock,
@@ -482,12 +479,11 @@ def restore_engine(
     publisher: Publisher,
     journal: Journal,
     read: Callable[[StepDecision], Decided],
+    spent: Spent,
     devices: DeviceWatch | None = None,
 ) -> StepEngine:
     """The engine as the journal's last commit left it; the accounts of ``people`` know the steps before."""
     window = StepWindow.of(settings, plan.announced, journal.last_commit.window)
-    if devices is not None:
-        devices.load(journal.last_commit.devices, journal.last_commit.next_step)
     engine = StepEngine(
         Intake(plan.registry, window, settings.max_ahead, plan.exclusions),
         plan.policy,
@@ -495,6 +491,7 @@ def restore_engine(
         people,
         devices=devices,
     )
+    engine.resume(spent, journal.last_commit.devices)
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
         engine.recall(read(each).schedule for each in decided)

@@ -37,7 +37,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from math import inf
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,7 +53,7 @@ from stream_app.setup.run_folder.durable import (
     ChainedLog,
     FolderLock,
     LineCount,
-    digests_of_file,
+    digests_of,
     load_sealed,
     make_folder,
     parsed_line,
@@ -96,6 +99,8 @@ from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 logger = logging.getLogger(__name__)
 
 _INDEX = "tiers.json"
+_NO_MORE: tuple[float, Iterator[ContinuedStep]] = (inf, iter(()))
+_step_of = attrgetter("step")
 REVISED_FILE = f"{REVISED}.jsonl"
 
 
@@ -116,10 +121,13 @@ class PastTiers:
 
     def releases(self, start: int, stop: int) -> Iterator[StepRelease]:
         """The steps ``start <= step < stop``, each with every tier's value that was published."""
-        continued = [_Continued(self._path(tier), self._standing(tier)) for tier in self._lines]
+        values = merge(*map(self._continued, self._lines), key=_step_of)
+        ahead: Iterator[tuple[float, Iterator[ContinuedStep]]] = groupby(values, _step_of)
+        step, found = next(ahead, _NO_MORE)
         for release in _parsed(StepRelease, self._folder / "releases.jsonl", start, stop):
-            found = [file.at(release.step) for file in continued]
-            yield with_continued(release, [step for step in found if step is not None])
+            while step < release.step:
+                step, found = next(ahead, _NO_MORE)
+            yield with_continued(release, list(found) if step == release.step else [])
 
     def complete(self, tier: str, start: int, stop: int) -> Iterator[StepRelease]:
         """The same with the values that a tier lacked, which are durable before."""
@@ -167,6 +175,9 @@ class PastTiers:
             for entry in release.releases
         )
 
+    def _continued(self, tier: str) -> Iterator[ContinuedStep]:
+        return (parsed_line(ContinuedStep, self._path(tier), line) for line in self._standing(tier))
+
     def _standing(self, tier: str) -> Iterator[bytes]:
         """The lines of a tier that the index counts; :class:`OutputError` when some are gone."""
         wanted, path = self._lines[tier], self._path(tier)
@@ -183,24 +194,6 @@ class PastTiers:
 
     def _path(self, tier: str) -> Path:
         return self._folder / f"continued-{tier}.jsonl"
-
-
-class _Continued:
-    """Walks the values of one tier along with the log."""
-
-    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
-        self._path = path
-        self._lines = lines
-        self._ahead: ContinuedStep | None = None
-
-    def at(self, step: int) -> ContinuedStep | None:
-        """The values of a step; callers ask for steps in increasing order."""
-        while self._ahead is None or self._ahead.step < step:
-            line = next(self._lines, None)
-            if line is None:
-                return None
-            self._ahead = parsed_line(ContinuedStep, self._path, line)
-        return self._ahead if self._ahead.step == step else None
 
 
 _Message = TypeVar("_Message", StepDecision, StepRelease)
@@ -291,9 +284,8 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest, once ``files`` that a description names lie in the folder, each by its name, and ``keep`` has
-    made durable what the manifest names. ``key_record`` notes every line before it is published. With
-    ``watches_devices`` there is a file of those that seem broken.
+    manifest, once ``keep`` has made durable what these name. ``key_record`` notes every line before it is
+    published. With ``watches_devices`` there is a file of those that seem broken.
     """
 
     def __init__(
@@ -307,7 +299,6 @@ class Journal:
         *,
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
-        files: Mapping[str, bytes] | None = None,
         keep: Callable[[], None] = lambda: None,
         now_seconds: Callable[[], float] = time.time,
         watches_devices: bool = False,
@@ -338,7 +329,6 @@ class Journal:
                 self.last_commit = Commit()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
                 keep()
-                self._keep(files or {})
                 self._manifest.save(published=0)
             if self._manifest.has_changed:
                 require_committed(folder, self.last_commit.next_step)
@@ -354,7 +344,6 @@ class Journal:
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
             keep()
-            self._keep(files or {})
             self._manifest.save(self._steps, taken_over)
             if key_record is not None:
                 key_record.save()
@@ -433,7 +422,7 @@ class Journal:
         if not fields["devices"]:
             del fields["devices"]
         logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
-        note = None if self._key_record is None else self._key_record.save_noted
+        note = None if self._key_record is None else self._key_record.save
         self._progress.write(
             *(fields, changed or {}, commit.marks, logs, note), whole=whole, may_wait=may_wait
         )
@@ -449,13 +438,6 @@ class Journal:
         """
         secret = {REJECTED, QUALITY, REVISED}
         return {name: file.length for name, file in self._files.items() if name not in secret}
-
-    def _keep(self, files: Mapping[str, bytes]) -> None:
-        """Make files durable that the record is about to name."""
-        for name, content in files.items():
-            path = self.folder / name
-            if not path.is_file() or path.read_bytes() != content:
-                replace_file(path, content, SECRET_MODE)
 
     def _open_files(self, *, watches_devices: bool) -> None:
         """Open all files, complete what the commit holds of them, and cut what is in no commit.
@@ -507,14 +489,14 @@ class Journal:
         name, commit, lines = log.path.stem, self.last_commit, 0
         known, committed = commit.digests.get(name), commit.lengths.get(name, 0)
         if isinstance(log, AheadLog):
-            log.complete(committed, self._progress.held_of(name))
+            log.complete(committed, self._progress.held.get(name, "").encode())
             lines, length = LineCount.of(log.path, most)
             log.truncate(length)
         else:
             log.truncate(committed)
         digest = known
         if known is None or name not in COMMITTED_ONLY:
-            digest = digests_of_file(log.path, (committed,))[committed]
+            digest = digests_of(whole_lines(log.path), (committed,))[committed]
         if digest is None or known not in (None, digest):
             raise OutputError(
                 f"each line of {log.path} must be as it was written",

@@ -24,7 +24,6 @@ from stream_app.steps import (
     Origin,
     PeopleAccounts,
     RiskWriter,
-    Spent,
     StepClock,
     StepEngine,
 )
@@ -128,8 +127,8 @@ class EmbeddedRunner:
     """Connects one input, one engine and one output folder, and shows ``observer`` what happens.
 
     Steps are committed at most ``together`` at once, each with the position after it.
-    ``spent`` is what the steps before have spent on privacy. Every risk summary in the folder names the most
-    exposed of ``people`` by pseudonym. ``snapshot`` is called with the time after every commit.
+    Every risk summary in the folder names the most exposed of ``people`` by pseudonym. ``snapshot`` is called
+    with the time after every commit.
     """
 
     def __init__(
@@ -138,7 +137,6 @@ class EmbeddedRunner:
         messages: MessageReader,
         journal: Journal,
         risks: RiskWriter,
-        spent: Spent,
         people: PeopleAccounts,
         view: PeopleView,
         *,
@@ -152,7 +150,6 @@ class EmbeddedRunner:
         self._messages = messages
         self._journal = journal
         self._risks = risks
-        self._spent = spent
         self._people, self._view = people, view
         self._clock = clock
         self._step_clock = step_clock
@@ -312,7 +309,6 @@ class EmbeddedRunner:
         self._journal.publish(closed.release)
         for release in closed.revised:
             self._journal.publish(release, REVISED)
-        self._spent.charge(closed.schedule)
         step = closed.schedule.step
         summary = closed.summary if self._view.people else None
         if summary is not None:  # named for the owner's file only: observers get the summary without names
@@ -365,16 +361,8 @@ class EmbeddedRunner:
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
-        devices, next_step = self._engine.devices, self._engine.next_step
-        reached = Commit(
-            next_step,
-            vars(lines.reached),
-            window.save_position(),
-            account=self._spent.account.save(),
-            decided=self._spent.decided,
-            marks=lines.marks,
-            devices={} if devices is None else devices.save(next_step),
-        )
+        input_at, steps_at = vars(lines.reached), window.save_position()
+        reached = Commit(position=input_at, window=steps_at, marks=lines.marks, **self._engine.position())
         self._journal.commit(reached, window.take_changed(), whole=is_last, may_wait=may_wait)
         self._tell()
         self._snapshot(self._clock.monotonic_seconds())

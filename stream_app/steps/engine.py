@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
+from stream_app.steps.accounts import Spent
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy, undecided_step
@@ -108,6 +110,7 @@ class StepEngine:
     ) -> None:
         """``devices`` looks at the counts of every step, and at nothing else."""
         self.devices = devices
+        self.spent = Spent(PrivacyAccount(sensor.group for sensor in intake.registry.sensors))
         self.intake = intake
         self.accounts = accounts
         self._policy = policy
@@ -118,6 +121,18 @@ class StepEngine:
     def next_step(self) -> int:
         """The step that closes next."""
         return self.intake.window.next_step
+
+    def position(self) -> dict[str, Any]:
+        """What the next run continues from, beside its input and the open steps; of devices it has counts."""
+        devices = {} if self.devices is None else self.devices.save(self.next_step)
+        spent = {"account": self.spent.account.save(), "decided": self.spent.decided}
+        return {"next_step": self.next_step, **spent, "devices": devices}
+
+    def resume(self, spent: Spent, devices: Mapping[str, Any]) -> None:
+        """Continue from a :meth:`position`: with what was spent, and with what was kept of devices."""
+        self.spent = spent
+        if self.devices is not None:
+            self.devices.load(devices, self.next_step)
 
     def recall(self, decided: Iterable[StepSchedule]) -> None:
         """Note what an earlier run decided on the last closed steps, for which late values may still come."""
@@ -166,8 +181,10 @@ class StepEngine:
             closed = closed._replace(sensors=registry.in_order(announced))
         decided, summary = self._account(self._decide(closed))  # first: what is refused here draws no value
         schedule = decided.schedule
-        release = self._release(schedule, closed)
+        counts = [closed.counts.get(each.sensor.name) for each in schedule.releases]
+        release = release_of(schedule, self._publisher.publish(schedule, counts))
         revised = self._revised(closed.revised)
+        self.spent.charge(schedule)
         self.intake.window.close()
         self._decided[closed.step] = schedule
         self._decided.pop(closed.step - max(self.intake.window.late, 1), None)
@@ -209,12 +226,6 @@ class StepEngine:
                 error,
                 "nothing of it was published; fix the cause and start again with the same output folder",
             ) from error
-
-    def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
-        """The message of a step."""
-        counts = [closed.counts.get(release.sensor.name) for release in schedule.releases]
-        values = self._publisher.publish(schedule, counts)
-        return release_of(schedule, values)
 
 
 def revised_releases(

@@ -309,13 +309,8 @@ def extended(digest: str, data: bytes) -> str:
     return digest
 
 
-def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]:
+def digests_of(lines: Iterable[bytes], lengths: Iterable[int]) -> dict[int, str | None]:
     """The digests of the first so many bytes of a log; None where there are fewer, or a line is cut by it."""
-    return digests_of_lines(whole_lines(path), lengths)
-
-
-def digests_of_lines(lines: Iterable[bytes], lengths: Iterable[int]) -> dict[int, str | None]:
-    """The same of these lines."""
     found: dict[int, str | None] = dict.fromkeys(lengths)
     digest, read, most = "", 0, max(found, default=0)
     if 0 in found:

@@ -112,7 +112,7 @@ class KeyRecord:
     """The record of one key and deployment, locked by one run at a time.
 
     :meth:`compare` holds it against an output folder, :meth:`note` extends it by lines that are about to be
-    committed, and :meth:`save_noted` makes that durable, before they are published. ``take_over`` is the
+    committed, and :meth:`save` makes that durable, before they are published. ``take_over`` is the
     operator's reason to continue a folder whatever the record says.
     """
 
@@ -170,7 +170,7 @@ class KeyRecord:
         self._fields |= {"noise": digest, "deployment": str(manifest.get("deployment"))[:_MOST_CHARACTERS]}
 
     def note(self, log: str, lines: Sequence[bytes]) -> None:
-        """Note lines, for :meth:`save_noted`; :class:`KeyUsedError` where others were promised."""
+        """Note lines, for :meth:`save`; :class:`KeyUsedError` where others were promised."""
         digests, promised = [self._hash[log].hexdigest()], self._promised[log]
         is_noted = len(lines) <= len(promised)
         for line in lines:
@@ -188,7 +188,7 @@ class KeyRecord:
                 )
         if not is_noted or self.take_over is not None:
             promised.clear()
-            self._doubted[log] = digests[-MOST_TOGETHER - 1 : -1]  # a place has room for so many
+            self._doubted[log] = digests[:-1]
 
     def note_kafka_log(self, topic: str, steps: Mapping[str, int]) -> None:
         """Note how long a log on Kafka is, by partition, and unlock: the broker fences other writers."""
@@ -238,19 +238,16 @@ class KeyRecord:
             self._promised[log] = [digest for lines, digest in digests.items() if lines > self._lines[log]]
         return goes_on
 
-    def save_noted(self) -> None:
-        """Make durable what was noted since the last time."""
-        for log, digests in self._doubted.items():
-            self.save(log, digests)
-        self._doubted.clear()
-
-    def save(self, noted: str | None = None, doubted: Sequence[str] = ()) -> None:
-        """Write the older of the two places; ``doubted`` are the digests of a log before each noted line."""
+    def save(self) -> None:
+        """Write the older of the two places: where the logs end, and with which lines since the last time."""
         assert self._descriptor is not None
+        room = MOST_TOGETHER
         for log in _LOGS:
             if self._promised[log]:
                 continue  # which stand as they were noted
-            before, *between = doubted if log == noted else (None,)
+            doubted = self._doubted.pop(log, [])[-room:]  # the digests before each line
+            before, *between = doubted or (None,)
+            room = max(1, room - len(between))
             end = LogEnd(self._lines[log], self._hash[log].hexdigest(), before)
             self._fields[log] = [*end[:3], *([[each[:_SHORT] for each in between]] if between else [])]
         self._fields["number"] = self._fields.get("number", 0) + 1

@@ -187,7 +187,7 @@ def people_from_now(
     gone = np.setdiff1d(np.arange(len(before)), stays)
     removed = int(before.people_each[gone].sum())
     change = change_of(given, was, since, is_renewed, removed, joining.new_priors)
-    _check(folder, published, last, before, at_places, change, joining)
+    _check(folder, published, before, at_places, change, joining)
     since[was_told & is_renewed] = 0  # told once, and now under one prior: the whole log
     for each in np.flatnonzero(is_renewed):
         starts.pop(int(each), None)
@@ -528,7 +528,6 @@ def refuse_told(settings: Settings, registry: SensorRegistry) -> None:
 def _check(
     folder: Path,
     published: int,
-    last: Mapping[str, Any],
     before: Population,
     given: Population,
     change: PeopleChange,

@@ -122,6 +122,7 @@ class ProgressLog:
         self._folder = folder
         self._at = _Commits.of(folder)
         self.commit_read = self._at.commit()
+        self.held = dict(self._at.lines)  # the last lines of logs that may not be in their files
         self._written = {step: _Written.of(entry) for step, entry in self._at.steps.items()}
         self._lines = AppendFile(folder / CHANGES, SECRET_MODE)
         if (folder / WHOLE).exists():
@@ -132,10 +133,6 @@ class ProgressLog:
         except BaseException:
             self._lines.close()
             raise
-
-    def held_of(self, log: str) -> bytes:
-        """The last bytes of a log, as the commit has them."""
-        return self._at.lines.get(log, "").encode()
 
     def write(
         self,
@@ -167,8 +164,9 @@ class ProgressLog:
         if lines := {log.path.stem: log.pending.decode() for log in logs if log.pending}:
             line["lines"] = lines
             at.hold(lines)
+        most = max(_LEAST_BYTES, at.whole_bytes // 2)
         is_due = whole and bool(line or self._lines.length or at.lines)
-        is_due |= not may_wait and (self._has_forgotten() or (bool(line) and self._is_long()))
+        is_due |= not may_wait and (self._has_forgotten() or (bool(line) and self._lines.length > most))
         if not at.of_whole:
             self._write_whole()
             is_due = whole and bool(at.lines)
@@ -190,7 +188,7 @@ class ProgressLog:
     def _write_whole(self) -> None:
         """Write the commit as a whole. After a kill before the lines are cut, they name another whole."""
         at = self._at
-        data = seal(at.whole())
+        data = seal({**at.commit(), **({"lines": at.lines} if at.lines else {})})
         replace_file(self._folder / WHOLE, data, SECRET_MODE)
         self._lines.cut(0)
         at.of_whole, at.whole_bytes = _name_of(data), len(data)
@@ -201,7 +199,7 @@ class ProgressLog:
         self._lines.truncate(0)
         (self._folder / WHOLE).unlink(missing_ok=True)
         sync_folder(self._folder)
-        self._at, self._written, self.commit_read = _Commits(), {}, {}
+        self._at, self._written, self.commit_read, self.held = _Commits(), {}, {}, {}
 
     def _step_changes(self, changed: Mapping[int, SavedStep | None]) -> Iterator[dict[str, Any]]:
         """What is to be written of the changed steps; from here on it counts as written."""
@@ -217,10 +215,6 @@ class ProgressLog:
             if news or step not in steps:
                 yield {"step": step, **news}
             steps[step], self._written[step] = entry, _Written.of(entry)
-
-    def _is_long(self) -> bool:
-        """Whether the lines are long enough for a new whole."""
-        return self._lines.length > max(_LEAST_BYTES, self._at.whole_bytes // 2)
 
     def _has_forgotten(self) -> bool:
         """Whether so many steps were forgotten that their counts must go."""
@@ -307,10 +301,6 @@ class _Commits:
         if whole.get("window"):
             whole["window"] = {**whole["window"], "steps": list(self.steps.values())}
         return {**whole, "marks": list(self.marks)} if self.marks else whole
-
-    def whole(self) -> dict[str, Any]:
-        """The document that says all of it."""
-        return {**self.commit(), "lines": self.lines} if self.lines else self.commit()
 
     def hold(self, lines: Mapping[str, str]) -> None:
         """Keep lines that are about to be written to their logs."""
