@@ -385,17 +385,14 @@ class RunReader:
         if not path.is_file():
             while True:
                 yield None, []
-        lines: list[Mapping[str, Any]] = []
-        summary: RiskSummary | None = None
+        found: list[tuple[RiskSummary, list[Mapping[str, Any]]]] = []
         for line in log_lines(path):
             if line.startswith(SUMMARY):
-                if summary is not None:
-                    yield summary, lines
-                summary, lines = parsed_line(RiskSummary, path, line), []
+                yield from found
+                found = [(parsed_line(RiskSummary, path, line), [])]
             elif self._view is not None:
-                lines.append(json.loads(line))
-        if summary is not None:
-            yield summary, lines
+                found[-1][1].append(json.loads(line))
+        yield from found
 
 
 _FILES = ("decisions.jsonl", "releases.jsonl", "revised.jsonl", "risks.jsonl", "record.jsonl")

@@ -42,7 +42,7 @@ from stream_app.setup.run_folder.people_record import (
     refuse_told,
     renewed_at,
 )
-from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry
+from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, held
 from stream_app.setup.run_folder.run_settings import (
     UNLESS_SET,
     counted_again,
@@ -380,7 +380,7 @@ def run(
         watches_devices=devices is not None,
     )
     try:
-        registries = Registries(plan.registry, journal.held)
+        registries = Registries(plan.registry, held(journal.record))
         basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         accounted = PeopleAccounts(

@@ -18,15 +18,11 @@ In the output folder:
   runs ended. ``design-<number>.npy``: covariances of noise that the description names
 
 Everything that follows from a batch of messages becomes durable with the position after it, or not at all, as
-in one transaction on Kafka. A commit goes through these stations, and may be stopped behind each:
-
-1. risks, dead letters and findings are on disk: they count as far as a commit says
-2. the commit is on disk, with the lines of the other logs. From here on the steps are decided and released
-3. the lines are noted beside the noise key, before anybody can read them
-4. they are written to their logs, and observers are told
-
-A start completes 3 and 4 from the commit. So decisions, releases and position always agree, nothing is gone
-through twice, and a kill at any moment leads to the same files, byte for byte.
+in one transaction on Kafka. First risks, dead letters and findings are on disk, which count as far as the
+commit says; then the commit is, with the lines of all other logs. From here on its steps are released: the
+lines are noted beside the noise key before anybody can read them, then written to their logs, and observers
+are told. A start completes what is missing of that. So decisions, releases and position always agree, nothing
+is gone through twice, and a kill at any moment leads to the same files, byte for byte.
 """
 
 from __future__ import annotations
@@ -80,7 +76,7 @@ from stream_app.setup.run_folder.progress import (
     has_released,
     require_committed,
 )
-from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head, held
+from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head
 from stream_app.steps import (
     TierContinuation,
     first_free_step,
@@ -350,11 +346,6 @@ class Journal:
             self._opened = opened.pop_all()
 
     @property
-    def held(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
-        """From which step on which facts held, in order."""
-        return held(self._record.entries)
-
-    @property
     def record(self) -> Sequence[Entry]:
         """What held from which step on, who said so and why."""
         return self._record.entries
@@ -398,8 +389,12 @@ class Journal:
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
-        reached = replace(reached, lengths=lengths, digests=digests)
-        self._save(reached, changed, whole=whole, may_wait=may_wait)
+        self.last_commit = replace(reached, lengths=lengths, digests=digests, record=self._record.head)
+        said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
+        marks = said.pop("marks")
+        logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
+        note = None if self._key_record is None else self._key_record.save
+        self._progress.write(said, changed or {}, marks, logs, note, whole=whole, may_wait=may_wait)
 
     def end(self, outcome: str) -> None:
         """The run came to an end by itself: everything is committed, and the record says so."""
@@ -407,25 +402,7 @@ class Journal:
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
         private = [REJECTED, *([RELEASES, REVISED] if self._tiers else [])]
         self._record.end(commit.next_step, outcome, logs, private)
-        self._save(commit, whole=True)
-
-    def _save(
-        self,
-        commit: Commit,
-        changed: Mapping[int, SavedStep | None] | None = None,
-        *,
-        whole: bool,
-        may_wait: bool = False,
-    ) -> None:
-        self.last_commit = replace(commit, record=self._record.head)
-        fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
-        if not fields["devices"]:
-            del fields["devices"]
-        logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
-        note = None if self._key_record is None else self._key_record.save
-        self._progress.write(
-            *(fields, changed or {}, commit.marks, logs, note), whole=whole, may_wait=may_wait
-        )
+        self.commit(commit, whole=True)
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""

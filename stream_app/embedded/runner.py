@@ -323,18 +323,6 @@ class EmbeddedRunner:
         self._steps += 1
         self._closed.append(closed)
 
-    def _tell(self) -> None:
-        """Show the steps that were committed to the observers."""
-        watermark = self._engine.intake.window.watermark
-        for closed in self._closed:
-            latency_seconds = self._clock.monotonic_seconds() - self._received_at
-            lag_steps = max(watermark - closed.schedule.step, 0)
-            self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
-        has_findings = any(closed.findings for closed in self._closed)
-        self._closed.clear()
-        if has_findings:
-            self._show_devices()
-
     def _show_devices(self) -> None:
         """Tell observers which devices seem broken now."""
         if self._engine.devices is not None:
@@ -357,12 +345,18 @@ class EmbeddedRunner:
             self._commit()
 
     def _commit(self, *, is_last: bool = False, may_wait: bool = False) -> None:
-        """Make durable all that follows from what was read; without a change nothing is written."""
+        """Make durable all that follows from what was read, then tell observers; no change writes nothing."""
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
         input_at, steps_at = vars(lines.reached), window.save_position()
         reached = Commit(position=input_at, window=steps_at, marks=lines.marks, **self._engine.position())
         self._journal.commit(reached, window.take_changed(), whole=is_last, may_wait=may_wait)
-        self._tell()
+        for closed in self._closed:
+            latency_seconds = self._clock.monotonic_seconds() - self._received_at
+            lag_steps = max(window.watermark - closed.schedule.step, 0)
+            self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
+        if any(closed.findings for closed in self._closed):
+            self._show_devices()
+        self._closed.clear()
         self._snapshot(self._clock.monotonic_seconds())

@@ -352,10 +352,11 @@ def first_free_step(saved: Mapping[str, Any]) -> int:
 
 
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
-    """One step as JSON values."""
+    """One step as JSON values, which stay as they are."""
     waiting = {sensor: [reading.count, reading.source] for sensor, reading in known.waiting.items()}
-    corrected = {"corrected": known.corrected} if known.corrected else {}
-    return {"step": step, "sensors": known.sensors, "counts": known.counts, "waiting": waiting, **corrected}
+    corrected = {sensor: list(counts) for sensor, counts in known.corrected.items()}
+    saved = {"step": step, "sensors": known.sensors, "counts": dict(known.counts), "waiting": waiting}
+    return {**saved, "corrected": corrected} if corrected else saved
 
 
 def _load_step(entry: Mapping[str, Any]) -> tuple[int, OpenStep]:

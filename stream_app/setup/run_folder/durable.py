@@ -255,10 +255,8 @@ class ChainedLog(AppendFile):
 class AheadLog(ChainedLog):
     """A log whose lines are durable in a commit before they come here, so that all of them count, or none.
 
-    Nothing is handed on before :meth:`flush`, which follows the commit. What a kill or a loss of power kept
-    out of the file is completed from the commit (:meth:`complete`). Lines beyond the commit (:meth:`go_on`)
-    were published by a run that lost its commit, or by an earlier version: they stay, and the steps that are
-    gone through again must give the same.
+    Nothing is handed on before :meth:`flush`, which follows the commit. Lines beyond it (:meth:`go_on`) were
+    published by a run that lost its commit, or by an earlier version: they stay, and must come again.
     """
 
     most_pending = math.inf
@@ -267,7 +265,7 @@ class AheadLog(ChainedLog):
     def complete(self, committed: int, held: bytes) -> None:
         """Bring the file to its ``committed`` length; ``held`` are the last of these bytes.
 
-        Of a file that readers follow nothing is cut but what a loss of power left of other content.
+        A torn line is completed and not cut, as readers follow the file; what a loss of power left is.
         """
         begin = committed - len(held)
         if held and begin <= self.length <= committed:

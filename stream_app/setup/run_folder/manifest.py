@@ -142,11 +142,7 @@ class Manifest:
             check_reason(self._stored, self._wanted, self._record.author)
         elif self._changed(self._stored, replaceable):
             self._stored, self.begins_anew = None, True
-
-    @property
-    def is_new(self) -> bool:
-        """Whether no earlier run has left one."""
-        return self._stored is None
+        self.is_new = self._stored is None
 
     @property
     def has_changed(self) -> bool:

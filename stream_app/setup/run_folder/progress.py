@@ -1,9 +1,8 @@
 """Where a run continues: its last commit. A commit writes what changed, and nothing where nothing did.
 
-A commit is one append, all of it or nothing: what was decided and released since the last one, and the
-position after it. Its lines of other logs (:class:`.AheadLog`) are durable here before they are written
-there; until they are durable there too, they stay here (``lines``), and whoever reads those logs takes them
-from here (:func:`log_lines`).
+A commit is one append, all of it or nothing. Its lines of other logs (:class:`.AheadLog`) are durable here
+before they are written there; until they are durable there too they stay (``lines``), and whoever reads those
+logs takes them from here (:func:`log_lines`).
 
 In the output folder, for its owner only, since open steps have counts:
 
@@ -26,7 +25,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +98,9 @@ def has_released(folder: Path) -> bool:
 
 
 def require_committed(folder: Path, committed: int) -> None:
-    """:class:`RunChangedError` where more was decided or published than the ``committed`` steps.
+    """:class:`RunChangedError` where more was begun than the ``committed`` steps, which must come again.
 
-    As an earlier version left it where it was killed, or a folder that lost its commit. These steps are gone
-    through again, and must give the same.
+    As an earlier version left it where it was killed, or a folder that lost its commit.
     """
     begun = max(sum(1 for _ in log_lines(folder / f"{log}.jsonl")) for log in ("decisions", "releases"))
     if begun > committed:
@@ -123,7 +120,6 @@ class ProgressLog:
         self._at = _Commits.of(folder)
         self.commit_read = self._at.commit()
         self.held = dict(self._at.lines)  # the last lines of logs that may not be in their files
-        self._written = {step: _Written.of(entry) for step, entry in self._at.steps.items()}
         self._lines = AppendFile(folder / CHANGES, SECRET_MODE)
         if (folder / WHOLE).exists():
             (folder / WHOLE).chmod(SECRET_MODE)  # earlier versions let others read it
@@ -199,7 +195,7 @@ class ProgressLog:
         self._lines.truncate(0)
         (self._folder / WHOLE).unlink(missing_ok=True)
         sync_folder(self._folder)
-        self._at, self._written, self.commit_read, self.held = _Commits(), {}, {}, {}
+        self._at, self.commit_read, self.held = _Commits(), {}, {}
 
     def _step_changes(self, changed: Mapping[int, SavedStep | None]) -> Iterator[dict[str, Any]]:
         """What is to be written of the changed steps; from here on it counts as written."""
@@ -207,14 +203,13 @@ class ProgressLog:
         for step, entry in changed.items():
             if entry is None:
                 if steps.pop(step, None) is not None:
-                    del self._written[step]
                     self._at.forgotten += 1
                     yield {"step": step, "forgotten": True}
                 continue
-            news = self._written.get(step, _Written()).news(entry)
+            news = _news(steps.get(step, _UNKNOWN), entry)
             if news or step not in steps:
                 yield {"step": step, **news}
-            steps[step], self._written[step] = entry, _Written.of(entry)
+            steps[step] = entry
 
     def _has_forgotten(self) -> bool:
         """Whether so many steps were forgotten that their counts must go."""
@@ -225,37 +220,27 @@ class ProgressLog:
         self._lines.close()
 
 
-@dataclass(frozen=True)
-class _Written:
-    """How much of a step was written: it only gains counts, each for good, until waiting ones are taken."""
+_UNKNOWN: SavedStep = {"sensors": None, "counts": {}, "waiting": {}}
 
-    announced: bool = False
-    counts: int = 0
-    waiting: int = 0
-    corrected: Mapping[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, entry: SavedStep) -> _Written:
-        corrected = {sensor: len(counts) for sensor, counts in entry.get("corrected", {}).items()}
-        return cls(entry["sensors"] is not None, len(entry["counts"]), len(entry["waiting"]), corrected)
-
-    def news(self, entry: SavedStep) -> dict[str, Any]:
-        """What the step has now, and had not."""
-        news: dict[str, Any] = {}
-        if entry["sensors"] is not None and not self.announced:
-            news["sensors"] = entry["sensors"]
-        if len(entry["counts"]) > self.counts:
-            news["counts"] = dict(islice(entry["counts"].items(), self.counts, None))
-        if len(entry["waiting"]) < self.waiting:
-            news["none_waiting"] = True
-        if more := dict(islice(entry["waiting"].items(), self.waiting, None)):
-            news["waiting"] = more
-        corrected = {
-            sensor: counts[self.corrected.get(sensor, 0) :]
-            for sensor, counts in entry.get("corrected", {}).items()
-            if len(counts) > self.corrected.get(sensor, 0)
-        }
-        return {**news, "corrected": corrected} if corrected else news
+def _news(known: SavedStep, entry: SavedStep) -> dict[str, Any]:
+    """What a step has now, and had not: it only gains counts, each for good, until waiting ones are taken."""
+    news: dict[str, Any] = {}
+    if known["sensors"] is None and entry["sensors"] is not None:
+        news["sensors"] = entry["sensors"]
+    waiting = known["waiting"]
+    if waiting.keys() - entry["waiting"].keys():
+        news["none_waiting"], waiting = True, {}
+    for name, before in (("counts", known["counts"]), ("waiting", waiting)):
+        if more := {sensor: each for sensor, each in entry[name].items() if sensor not in before}:
+            news[name] = more
+    before = known.get("corrected", {})
+    corrected = {
+        sensor: counts[len(before.get(sensor, ())) :]
+        for sensor, counts in entry.get("corrected", {}).items()
+        if len(counts) > len(before.get(sensor, ()))
+    }
+    return {**news, "corrected": corrected} if corrected else news
 
 
 @dataclass
@@ -344,7 +329,7 @@ class _Commits:
 
 def _with_news(known: SavedStep | None, news: Mapping[str, Any]) -> SavedStep:
     """A step with what a line says of it."""
-    known = known or {"step": news["step"], "sensors": None, "counts": {}, "waiting": {}}
+    known = known or _UNKNOWN
     waiting = {} if news.get("none_waiting") else known["waiting"]
     corrected = {sensor: list(counts) for sensor, counts in known.get("corrected", {}).items()}
     for sensor, counts in news.get("corrected", {}).items():
