@@ -32,7 +32,7 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, keep_named
 from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of, replace_file, whole_lines
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
-from stream_app.setup.run_folder.key_record import MOST_TOGETHER, KeyRecord, record_file
+from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
 from stream_app.setup.run_folder.people_record import (
     Joining,
@@ -102,6 +102,7 @@ from stream_app.wire import (
 logger = logging.getLogger(__name__)
 
 FILE = "accountant.snapshot"
+_TOGETHER = 128  # steps of an archive in one commit
 
 MOST_EXPOSED = 10
 """People named in the risk summaries of an output folder, unless the settings say otherwise."""
@@ -443,7 +444,7 @@ def run(
                 step_clock=step_clock,
                 observer=observers,
                 snapshot=lambda now: snapshots.save_sometimes(accounted.accounts, journal.last_commit, now),
-                together=MOST_TOGETHER if options.is_archive and observers.may_lag else 1,
+                together=_TOGETHER if options.is_archive and observers.may_lag else 1,
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:

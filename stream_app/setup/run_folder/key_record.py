@@ -57,7 +57,7 @@ _TOPIC, _STEPS = "kafka", "steps"
 _PLACE_BYTES = 4096
 _MOST_CHARACTERS = 200  # of a folder's name, each of which may take six bytes of a place
 MOST_TOGETHER = 32
-"""Lines that may be noted at once, as a place has room for."""
+"""Lines noted at once that have a digest each, as a place has room for: of more, the last ones."""
 _SHORT = 32  # digits of the digests between the first line and the last
 _NOISE = ("deployment", "step_seconds", "origin", "release", "windows", "schedule")
 _WAY_OUT = (
