@@ -46,7 +46,7 @@ from stream_app.kafka.deployment.records import people_of
 from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
-from stream_app.setup.run_folder.durable import digests_of_file, load_sealed, seal
+from stream_app.setup.run_folder.durable import digests_of, load_sealed, seal, whole_lines
 from stream_app.setup.run_folder.manifest import NOT_IN_SNAPSHOTS
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -246,7 +246,7 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
             for step in range(commit.next_step, steps):
                 log.write(line.replace(_NUMBER, f'"step":{step},'.encode()))
             length = log.tell()
-        digest = digests_of_file(output / f"{name}.jsonl", [length])[length]
+        digest = digests_of(whole_lines(output / f"{name}.jsonl"), [length])[length]
         digests = {**commit.digests, name: str(digest)}
         commit = replace(commit, lengths={**commit.lengths, name: length}, digests=digests)
     registry = load_registry(settings.sensors, population.location_names)

@@ -15,7 +15,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism, public_error
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule, in_single_steps
-from stream_app.setup.run_folder.durable import parsed_lines
+from stream_app.setup.run_folder.progress import parsed_lines
 from stream_app.setup.run_folder.run_settings import registries_of
 from stream_app.wire import StepDecision, schedule_of
 

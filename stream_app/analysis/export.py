@@ -30,7 +30,8 @@ from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.option_settings import ExportFormat
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
-from stream_app.setup.run_folder.durable import make_folder, parsed_lines, replace_file, whole_lines
+from stream_app.setup.run_folder.durable import make_folder, replace_file
+from stream_app.setup.run_folder.progress import log_lines, parsed_lines
 from stream_app.setup.run_folder.run_settings import RunTimes, load_run
 from stream_app.setup.total_levels import Level
 from stream_app.steps import Intervals, complete_totals
@@ -196,7 +197,7 @@ def run_verdict(folder: Path) -> dict[str, Any]:
 
     What the report says of counts beside the priors' people is not for the public, and left out.
     """
-    is_accounted = any(line.startswith(SUMMARY) for line in whole_lines(folder / "risks.jsonl"))
+    is_accounted = any(line.startswith(SUMMARY) for line in log_lines(folder / "risks.jsonl"))
     if load_run(folder).get("people") != 0 and not is_accounted:
         return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
     log = read_run(folder)

@@ -36,7 +36,7 @@ from stream_app.exceptions import OutputError, SettingsError, restoring
 from stream_app.setup.declared import bounded_days, days_of
 from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.priors_verdict import PriorsVerdict
-from stream_app.setup.run_folder.durable import whole_lines
+from stream_app.setup.run_folder.progress import log_lines
 from stream_app.setup.run_folder.run_settings import (
     load_run,
     people_of_run,
@@ -74,7 +74,7 @@ def load_log(path: Path, registry: SensorRegistry, exclusions: Exclusions = NO_E
             "; ".join(faults),
             restoring("what is missing"),
         )
-    published = sum(1 for _ in whole_lines(path / "releases.jsonl"))
+    published = sum(1 for _ in log_lines(path / "releases.jsonl"))
     return ReleaseLog.of(read_decisions(decisions, registry)[:published])
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_app.setup.run_folder.durable import parsed_lines
+from stream_app.setup.run_folder.progress import parsed_lines
 from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.steps import Intervals, public_release
 from stream_app.wire import SensorValue, StepRelease

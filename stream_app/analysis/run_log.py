@@ -23,8 +23,8 @@ from stream_app.analysis.run_lines import public_releases
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
-from stream_app.setup.run_folder.durable import parsed_lines, whole_lines
 from stream_app.setup.run_folder.facts import bounds_of
+from stream_app.setup.run_folder.progress import log_lines, parsed_lines
 from stream_app.setup.run_folder.record import Entry, held, periods
 from stream_app.setup.run_folder.run_settings import (
     calendar_of_run,
@@ -327,7 +327,7 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
             sensors.add(decision, release)
             if decision.why is not None:
                 reasons[decision.step] = decision.why
-    rejected = sum(_CONTRADICTS not in line for line in whole_lines(folder / "rejected.jsonl"))
+    rejected = sum(_CONTRADICTS not in line for line in log_lines(folder / "rejected.jsonl"))
     return RunLog(
         settings,
         summaries,

@@ -40,9 +40,9 @@ from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.exclusions import load_exclusions
 from stream_app.setup.given_priors import as_set, location_names
 from stream_app.setup.keys import load_pseudonym_key
-from stream_app.setup.run_folder.durable import parsed_line, parsed_lines, whole_lines
+from stream_app.setup.run_folder.durable import parsed_line
 from stream_app.setup.run_folder.people_record import digest_in, load_kept
-from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.progress import log_lines, parsed_lines
 from stream_app.setup.run_folder.record import RECORD, Author, last_facts, read_entries
 from stream_app.setup.run_folder.run_settings import (
     check_belongs,
@@ -385,17 +385,14 @@ class RunReader:
         if not path.is_file():
             while True:
                 yield None, []
-        lines: list[Mapping[str, Any]] = []
-        summary: RiskSummary | None = None
-        for line in whole_lines(path):
+        found: list[tuple[RiskSummary, list[Mapping[str, Any]]]] = []
+        for line in log_lines(path):
             if line.startswith(SUMMARY):
-                if summary is not None:
-                    yield summary, lines
-                summary, lines = parsed_line(RiskSummary, path, line), []
+                yield from found
+                found = [(parsed_line(RiskSummary, path, line), [])]
             elif self._view is not None:
-                lines.append(json.loads(line))
-        if summary is not None and summary.step < load_progress(self._folder).get("next_step", 0):
-            yield summary, lines  # else its last lines are being written
+                found[-1][1].append(json.loads(line))
+        yield from found
 
 
 _FILES = ("decisions.jsonl", "releases.jsonl", "revised.jsonl", "risks.jsonl", "record.jsonl")

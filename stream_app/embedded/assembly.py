@@ -29,21 +29,20 @@ from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.option_settings import NewPriors, RiskFormat
 from stream_app.setup.release_settings import CROWD
-from stream_app.setup.run_folder.description import Description, design_files
-from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of_file, replace_file
+from stream_app.setup.run_folder.description import Description, keep_named
+from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of, replace_file, whole_lines
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
-from stream_app.setup.run_folder.key_record import MOST_TOGETHER, KeyRecord, record_file
+from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
 from stream_app.setup.run_folder.people_record import (
     Joining,
     PeopleOfRun,
     change_in_words,
-    keep,
     people_from_now,
     refuse_told,
     renewed_at,
 )
-from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry
+from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, held
 from stream_app.setup.run_folder.run_settings import (
     UNLESS_SET,
     counted_again,
@@ -70,7 +69,6 @@ from stream_app.steps import (
     StepClock,
     StepEngine,
     StepWindow,
-    StoredStep,
     TierContinuation,
     TotalsFile,
     make_plan,
@@ -104,6 +102,7 @@ from stream_app.wire import (
 logger = logging.getLogger(__name__)
 
 FILE = "accountant.snapshot"
+_TOGETHER = 128  # steps of an archive in one commit
 
 MOST_EXPOSED = 10
 """People named in the risk summaries of an output folder, unless the settings say otherwise."""
@@ -170,7 +169,7 @@ class SnapshotCache:
             step, (length, digest) = heading["next_step"], heading["decisions"]
             is_own = step <= limit_step and heading == self._heading(step, [length, digest], state)
             decisions = self._folder / "decisions.jsonl"
-            return bool(is_own and digests_of_file(decisions, [length])[length] == digest)
+            return bool(is_own and digests_of(whole_lines(decisions), [length])[length] == digest)
         except (ValueError, KeyError, TypeError):
             return False
 
@@ -377,13 +376,12 @@ def run(
             "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
-        files=design_files(settings),
-        keep=lambda: keep(options.output, people.hidden),
+        keep=lambda: keep_named(options.output, people.hidden, settings),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
     try:
-        registries = Registries(plan.registry, journal.held)
+        registries = Registries(plan.registry, held(journal.record))
         basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         accounted = PeopleAccounts(
@@ -418,7 +416,7 @@ def run(
             *(accounted, plan.policy, options.output, journal, read, registries.groups, observer, days)
         )
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
-        engine = restore_engine(settings, plan, accounted, publisher, journal, read, devices)
+        engine = restore_engine(settings, plan, accounted, publisher, journal, read, spent, devices)
         engine.intake.window.drop(network.removed)
         risks: RiskWriter = JsonlRisks(pseudonyms)
         if options.risk_format is RiskFormat.PARQUET:
@@ -440,14 +438,13 @@ def run(
                 MessageReader(lines, is_csv=options.reads_csv),
                 journal,
                 risks,
-                spent,
                 accounted,
                 PeopleView([accounted], note),
                 clock=clock,
                 step_clock=step_clock,
                 observer=observers,
                 snapshot=lambda now: snapshots.save_sometimes(accounted.accounts, journal.last_commit, now),
-                together=MOST_TOGETHER if options.is_archive and observers.may_lag else 1,
+                together=_TOGETHER if options.is_archive and observers.may_lag else 1,
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
@@ -483,21 +480,19 @@ def restore_engine(
     publisher: Publisher,
     journal: Journal,
     read: Callable[[StepDecision], Decided],
+    spent: Spent,
     devices: DeviceWatch | None = None,
 ) -> StepEngine:
     """The engine as the journal's last commit left it; the accounts of ``people`` know the steps before."""
     window = StepWindow.of(settings, plan.announced, journal.last_commit.window)
-    stored = [StoredStep(read(decision), release) for decision, release in journal.published_since()]
-    if devices is not None:
-        devices.load(journal.last_commit.devices, journal.last_commit.next_step)
     engine = StepEngine(
         Intake(plan.registry, window, settings.max_ahead, plan.exclusions),
         plan.policy,
         publisher,
         people,
-        stored=stored,
         devices=devices,
     )
+    engine.resume(spent, journal.last_commit.devices)
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
         engine.recall(read(each).schedule for each in decided)

@@ -6,20 +6,23 @@ In the output folder:
 - ``releases.jsonl``: the public messages. A complete line is final: it is never written again or changed
 - ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
   tiers and is for the owner only; a tier's file is made from it, also after a kill
+- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are; with tiers also
+  ``revised-<tier>.jsonl``
 - ``risks.jsonl``, ``rejected.jsonl``: valid up to the last commit; a restart writes the rest again
 - ``quality.jsonl``: the same, of devices that seem broken, where devices are watched
 - ``progress.json``, ``progress.jsonl``: a commit and what later commits changed: position in the input, open
-  steps, length of each file
-- ``revised.jsonl``: late and corrected values of closed steps, final as the releases are; with tiers also
-  ``revised-<tier>.jsonl``
+  steps, length of each file, and the lines of decisions, releases and revised values that came with it
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
 - ``record.jsonl``: which rule held from which step on, who set it and why, under which description; where
   runs ended. ``design-<number>.npy``: covariances of noise that the description names
 
-A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
-decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
-keep their stored decision and release. So a kill at any moment leads to the same files, byte for byte.
+Everything that follows from a batch of messages becomes durable with the position after it, or not at all, as
+in one transaction on Kafka. First risks, dead letters and findings are on disk, which count as far as the
+commit says; then the commit is, with the lines of all other logs. From here on its steps are released: the
+lines are noted beside the noise key before anybody can read them, then written to their logs, and observers
+are told. A start completes what is missing of that. So decisions, releases and position always agree, nothing
+is gone through twice, and a kill at any moment leads to the same files, byte for byte.
 """
 
 from __future__ import annotations
@@ -30,19 +33,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from math import inf
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from stream_app.exceptions import OutputError, RunChangedError, restoring
+from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
     PUBLIC_MODE,
     SECRET_MODE,
+    AheadLog,
     AppendFile,
     ChainedLog,
     FolderLock,
     LineCount,
-    digests_of_file,
+    digests_of,
     load_sealed,
     make_folder,
     parsed_line,
@@ -56,11 +63,20 @@ from stream_app.setup.run_folder.key_record import (
     REVISED,
     KeyRecord,
     check_between_windows,
-    whole_steps,
 )
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
-from stream_app.setup.run_folder.progress import ProgressLog, SavedStep
-from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head, held
+from stream_app.setup.run_folder.progress import (
+    COMMITTED_ONLY,
+    DECISIONS,
+    QUALITY,
+    REJECTED,
+    RISKS,
+    ProgressLog,
+    SavedStep,
+    has_released,
+    require_committed,
+)
+from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head
 from stream_app.steps import (
     TierContinuation,
     first_free_step,
@@ -79,8 +95,9 @@ from stream_app.wire import ContinuedStep, StepDecision, StepRelease
 logger = logging.getLogger(__name__)
 
 _INDEX = "tiers.json"
-RISKS, REJECTED, QUALITY = "risks", "rejected", "quality"
-_COMMITTED_ONLY = frozenset({RISKS, REJECTED, QUALITY})  # valid as far as the commit says
+_NO_MORE: tuple[float, Iterator[ContinuedStep]] = (inf, iter(()))
+_step_of = attrgetter("step")
+REVISED_FILE = f"{REVISED}.jsonl"
 
 
 class PastTiers:
@@ -100,10 +117,13 @@ class PastTiers:
 
     def releases(self, start: int, stop: int) -> Iterator[StepRelease]:
         """The steps ``start <= step < stop``, each with every tier's value that was published."""
-        continued = [_Continued(self._path(tier), self._standing(tier)) for tier in self._lines]
+        values = merge(*map(self._continued, self._lines), key=_step_of)
+        ahead: Iterator[tuple[float, Iterator[ContinuedStep]]] = groupby(values, _step_of)
+        step, found = next(ahead, _NO_MORE)
         for release in _parsed(StepRelease, self._folder / "releases.jsonl", start, stop):
-            found = [file.at(release.step) for file in continued]
-            yield with_continued(release, [step for step in found if step is not None])
+            while step < release.step:
+                step, found = next(ahead, _NO_MORE)
+            yield with_continued(release, list(found) if step == release.step else [])
 
     def complete(self, tier: str, start: int, stop: int) -> Iterator[StepRelease]:
         """The same with the values that a tier lacked, which are durable before."""
@@ -151,6 +171,9 @@ class PastTiers:
             for entry in release.releases
         )
 
+    def _continued(self, tier: str) -> Iterator[ContinuedStep]:
+        return (parsed_line(ContinuedStep, self._path(tier), line) for line in self._standing(tier))
+
     def _standing(self, tier: str) -> Iterator[bytes]:
         """The lines of a tier that the index counts; :class:`OutputError` when some are gone."""
         wanted, path = self._lines[tier], self._path(tier)
@@ -169,26 +192,7 @@ class PastTiers:
         return self._folder / f"continued-{tier}.jsonl"
 
 
-class _Continued:
-    """Walks the values of one tier along with the log."""
-
-    def __init__(self, path: Path, lines: Iterator[bytes]) -> None:
-        self._path = path
-        self._lines = lines
-        self._ahead: ContinuedStep | None = None
-
-    def at(self, step: int) -> ContinuedStep | None:
-        """The values of a step; callers ask for steps in increasing order."""
-        while self._ahead is None or self._ahead.step < step:
-            line = next(self._lines, None)
-            if line is None:
-                return None
-            self._ahead = parsed_line(ContinuedStep, self._path, line)
-        return self._ahead if self._ahead.step == step else None
-
-
 _Message = TypeVar("_Message", StepDecision, StepRelease)
-Note: TypeAlias = Callable[[str, Sequence[bytes]], object]
 
 
 def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator[_Message]:
@@ -197,37 +201,46 @@ def _parsed(kind: type[_Message], path: Path, start: int, stop: int) -> Iterator
         yield parsed_line(kind, path, line)
 
 
-class PublishedLog(ChainedLog):
+class PublishedLog(AheadLog):
     """A log of releases, and each tier's own file, which is made from it, also after a kill.
 
     With tiers the log holds all of them; without, it is public, and a release that has tiers is refused.
-    ``note`` is called with the log's name and lines before they are written.
     """
 
-    def __init__(self, folder: Path, name: str, tiers: Sequence[str], note: Note | None = None) -> None:
+    def __init__(self, folder: Path, name: str, tiers: Sequence[str]) -> None:
         super().__init__(folder / f"{name}.jsonl", SECRET_MODE if tiers else PUBLIC_MODE)
-        self._has_tiers, self._note = bool(tiers), note
+        self._has_tiers = bool(tiers)
         self._tiers: dict[str, AppendFile] = {}
 
     def open_tier(self, tier: str, lines: int, missing: Callable[[int, int], Iterable[StepRelease]]) -> None:
         """Give a tier's file a line for each of the log: the ``missing`` ones are asked for by number."""
         path = self.path.with_name(tier_file(tier, self.path.stem))
         file = self._tiers[tier] = AppendFile(path, SECRET_MODE)
+        file.most_pending = self.most_pending  # with the log, and not before
         present = LineCount.of(path, lines)
         file.truncate(present.bytes)
         for release in missing(present.lines, lines):
             file.append(release_for_tier(release, tier).line())
         file.sync()
 
-    def publish(self, releases: Sequence[StepRelease]) -> None:
-        """Make releases durable."""
-        lines = [(each if self._has_tiers else public_release(each, ())).line() for each in releases]
-        if self._note is not None:
-            self._note(self.path.stem, lines)
-        self.append(b"".join(lines))
-        self.sync()
-        for tier, file in self._tiers.items():
-            file.append(b"".join(release_for_tier(each, tier).line() for each in releases))
+    def publish(self, release: StepRelease) -> None:
+        """Take a release for the next commit."""
+        before = self._pending_bytes
+        self.append((release if self._has_tiers else public_release(release, ())).line())
+        if self._pending_bytes > before:  # else an earlier run has published it
+            for tier, file in self._tiers.items():
+                file.append(release_for_tier(release, tier).line())
+
+    def flush(self) -> None:
+        """Write what was committed, for every tier."""
+        super().flush()
+        for file in self._tiers.values():
+            file.flush()
+
+    def sync(self) -> None:
+        """Make it durable, for every tier."""
+        super().sync()
+        for file in self._tiers.values():
             file.sync()
 
     def close(self) -> None:
@@ -235,71 +248,6 @@ class PublishedLog(ChainedLog):
         super().close()
         for file in self._tiers.values():
             file.close()
-
-
-# Late and corrected values of a run: ``revised.jsonl`` in its output folder.
-
-REVISED_FILE = f"{REVISED}.jsonl"
-
-_Key = tuple[int, str, int]
-
-
-class RevisedLog:
-    """Values of steps that were closed before, in the order of their publication.
-
-    What a killed run wrote after its last commit is not written again, whatever key it would be drawn with
-    now. The files are created with the first value.
-    """
-
-    def __init__(
-        self, folder: Path, committed: int, tiers: Sequence[str] = (), note: Note | None = None
-    ) -> None:
-        """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
-        self._given, path = (folder, REVISED, tuple(tiers), note), folder / REVISED_FILE
-        self.log: PublishedLog | None = None
-        self._known: set[_Key] = set()
-        whole = LineCount.of(path)
-        if whole.bytes < committed:
-            raise OutputError(
-                f"{path} must be as it was written",
-                f"fewer than the {committed} bytes that were written to it",
-                restoring(REVISED_FILE),
-            )
-        if path.exists():
-            self._open(whole).digest = digests_of_file(path, (whole.bytes,))[whole.bytes] or ""
-            for line in whole_lines(path, committed):
-                self._known |= set(_keys(parsed_line(StepRelease, path, line)))
-
-    def publish(self, release: StepRelease) -> None:
-        """Make a message durable, without values that an earlier run has published."""
-        new = tuple(
-            entry
-            for entry, key in zip(release.releases, _keys(release), strict=True)
-            if key not in self._known
-        )
-        if new:
-            log = self.log or self._open(LineCount(0, 0))
-            log.publish([release.model_copy(update={"releases": new})])
-
-    def close(self) -> None:
-        """Close the files."""
-        if self.log is not None:
-            self.log.close()
-
-    def _open(self, whole: LineCount) -> PublishedLog:
-        """The files; a tier that was added later has no value in the lines before it."""
-        folder, _, tiers, _ = self._given
-        log = self.log = PublishedLog(*self._given)
-        log.truncate(whole.bytes)
-        for tier in tiers:
-            log.open_tier(tier, whole.lines, partial(_parsed, StepRelease, log.path))
-        sync_folder(folder)
-        return log
-
-
-def _keys(release: StepRelease) -> Iterator[_Key]:
-    """What identifies a value: step, sensor and version."""
-    return ((release.step, entry.sensor, entry.version or 1) for entry in release.releases)
 
 
 @dataclass(frozen=True)
@@ -332,9 +280,8 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws the past values of a
     tier added later (None: it gets none). ``author`` and ``about`` go to the record with a new or changed
-    manifest, once ``files`` that a description names lie in the folder, each by its name, and ``keep`` has
-    made durable what the manifest names. ``key_record`` notes every line before it is published. With
-    ``watches_devices`` there is a file of those that seem broken.
+    manifest, once ``keep`` has made durable what these name. ``key_record`` notes every line before it is
+    published. With ``watches_devices`` there is a file of those that seem broken.
     """
 
     def __init__(
@@ -348,17 +295,15 @@ class Journal:
         *,
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
-        files: Mapping[str, bytes] | None = None,
         keep: Callable[[], None] = lambda: None,
         now_seconds: Callable[[], float] = time.time,
         watches_devices: bool = False,
     ) -> None:
         make_folder(folder)
         self.folder = folder
-        self._tiers = tuple(tiers)
-        self._note = None if key_record is None else key_record.note
-        self._taken: list[StepRelease] = []
+        self._tiers, self._key_record = tuple(tiers), key_record
         with ExitStack() as opened:  # which closes everything where the folder cannot be continued
+            self._opened = opened
             opened.callback(FolderLock(folder).close)
             self._progress = ProgressLog(folder)
             opened.callback(self._progress.close)
@@ -369,7 +314,7 @@ class Journal:
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
             self._manifest = Manifest(
-                folder, manifest, replaceable, record=self._record, has_released=self._has_released()
+                folder, manifest, replaceable, record=self._record, has_released=has_released(folder)
             )
             taken_over = None if key_record is None else key_record.compare(folder)
             if self._manifest.begins_anew:  # what was read under other settings: nothing of it was released
@@ -380,35 +325,25 @@ class Journal:
                 self.last_commit = Commit()
             if self._manifest.is_new:  # before any log is made: logs without run.json are refused as damaged
                 keep()
-                self._keep(files or {})
                 self._manifest.save(published=0)
+            if self._manifest.has_changed:
+                require_committed(folder, self.last_commit.next_step)
             if self._manifest.has_other_key:
-                check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
+                check_between_windows(manifest["release"]["covariance"], self.last_commit.next_step)
             self._past_tiers = PastTiers(
-                folder, continuation, lambda step: self._manifest.noise_key(step, self._published)
+                folder, continuation, lambda step: self._manifest.noise_key(step, self._steps)
             )
-            self._open_files(opened, watches_devices=watches_devices)
-            if self._manifest.has_other_facts:
-                self._require_committed()
-            committed = self.last_commit.lengths.get(REVISED, 0)
-            self._revised = RevisedLog(folder, committed, self._tiers, self._note)
-            opened.callback(self._revised.close)
+            self._open_files(watches_devices=watches_devices)
             if key_record is not None:
                 key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
-            self._manifest.check_declared(max(self._published, first_free_step(self.last_commit.window)))
+            self._manifest.check_declared(max(self._steps, first_free_step(self.last_commit.window)))
             # what changed is saved last: a start that is refused leaves run.json and the key's record as they
             # were
             keep()
-            self._keep(files or {})
-            self._manifest.save(self._published, taken_over)
+            self._manifest.save(self._steps, taken_over)
             if key_record is not None:
                 key_record.save()
             self._opened = opened.pop_all()
-
-    @property
-    def held(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
-        """From which step on which facts held, in order."""
-        return held(self._record.entries)
 
     @property
     def record(self) -> Sequence[Entry]:
@@ -417,57 +352,49 @@ class Journal:
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
-        yield from _parsed(StepDecision, self._decisions.path, first, self.last_commit.next_step)
-
-    def published_since(self) -> tuple[tuple[StepDecision, StepRelease], ...]:
-        """Steps that were published after the last commit: what they say stays as it is."""
-        steps = self.last_commit.next_step, self._published
-        decided = _parsed(StepDecision, self._decisions.path, *steps)
-        released = _parsed(StepRelease, self._releases.path, *steps)
-        return tuple(zip(decided, released, strict=True))
-
-    def append(self, decision: StepDecision, release: StepRelease) -> None:
-        """Take a step, at most :data:`MOST_TOGETHER`; :meth:`publish` makes all that were taken durable."""
-        self._decisions.append(decision.line())
-        self._taken.append(release)
-
-    def publish(self) -> None:
-        """Make the steps that were taken durable: the decisions first, so that no release is without one.
-
-        A kill before a release is whole cuts its decision, and the step is repeated from the input: the same
-        messages and key give the same line, and no other one passes the note (:meth:`.KeyRecord.note`).
-        """
-        if self._taken:
-            self._decisions.sync()
-            self._releases.publish(self._taken)
-            self._taken.clear()
-
-    def publish_revised(self, release: StepRelease) -> None:
-        """Make late or corrected values durable, each once, after the steps that were taken."""
-        self.publish()
-        self._revised.publish(release)
+        yield from _parsed(StepDecision, self._files[DECISIONS].path, first, self.last_commit.next_step)
 
     def keep(self, log: str, lines: bytes) -> None:
-        """Keep risks, dead letters (``rejected``) or what is suspected of devices for the next commit."""
+        """Keep lines of decisions, risks, dead letters (``rejected``) or findings for the next commit."""
         self._files[log].append(lines)
 
+    def publish(self, release: StepRelease, log: str = RELEASES) -> None:
+        """Keep a release for the next commit, or late and corrected values (``revised``)."""
+        if log not in self._files:
+            self._open_revised()
+            sync_folder(self.folder)
+        published = self._files[log]
+        assert isinstance(published, PublishedLog)
+        published.publish(release)
+
     def commit(
-        self, reached: Commit, changed: Mapping[int, SavedStep | None] | None = None, *, whole: bool = False
+        self,
+        reached: Commit,
+        changed: Mapping[int, SavedStep | None] | None = None,
+        *,
+        whole: bool = False,
+        may_wait: bool = False,
     ) -> None:
-        """Make durable everything handled so far; a restart continues here, with the files as they are now.
+        """Make durable everything handled so far, all or nothing; a restart continues here.
 
         ``changed`` are the open steps that changed since the last commit, None for a forgotten one;
         ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
-        end.
+        end; with ``may_wait`` somebody waits for what is published, and not for tidying up.
         """
-        self.publish()
-        for file in self._files.values():
-            file.sync()
-        lengths = {name: file.length for name, file in self._files.items()}
-        digests = {name: file.digest for name, file in self._files.items()}
-        if (revised := self._revised.log) is not None and revised.length:
-            lengths[REVISED], digests[REVISED] = revised.length, revised.digest
-        self._save(replace(reached, lengths=lengths, digests=digests), changed or {}, whole=whole)
+        for name, file in self._files.items():
+            if name in COMMITTED_ONLY:
+                file.sync()
+            elif name != DECISIONS and self._key_record is not None and file.pending:
+                self._key_record.note(name, file.pending.splitlines(keepends=True))
+        files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
+        lengths = {name: file.end for name, file in files.items()}
+        digests = {name: file.digest for name, file in files.items()}
+        self.last_commit = replace(reached, lengths=lengths, digests=digests, record=self._record.head)
+        said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
+        marks = said.pop("marks")
+        logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
+        note = None if self._key_record is None else self._key_record.save
+        self._progress.write(said, changed or {}, marks, logs, note, whole=whole, may_wait=may_wait)
 
     def end(self, outcome: str) -> None:
         """The run came to an end by itself: everything is committed, and the record says so."""
@@ -475,14 +402,7 @@ class Journal:
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
         private = [REJECTED, *([RELEASES, REVISED] if self._tiers else [])]
         self._record.end(commit.next_step, outcome, logs, private)
-        self._save(commit, {}, whole=True)
-
-    def _save(self, commit: Commit, changed: Mapping[int, SavedStep | None], *, whole: bool) -> None:
-        self.last_commit = replace(commit, record=self._record.head)
-        fields = {key: value for key, value in vars(self.last_commit).items() if key != "marks"}
-        if not fields["devices"]:
-            del fields["devices"]
-        self._progress.write(fields, changed, commit.marks, whole=whole)
+        self.commit(commit, whole=True)
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
@@ -493,92 +413,72 @@ class Journal:
 
         That of dead letters and of suspected devices depends on counts.
         """
-        secret = {REJECTED, QUALITY}
+        secret = {REJECTED, QUALITY, REVISED}
         return {name: file.length for name, file in self._files.items() if name not in secret}
 
-    def _require_committed(self) -> None:
-        """:class:`RunChangedError` where published steps would be gone through again with other sensors.
+    def _open_files(self, *, watches_devices: bool) -> None:
+        """Open all files, complete what the commit holds of them, and cut what is in no commit.
 
-        A killed run publishes steps that its last commit does not have yet; their risks and dead letters are
-        written again, and have to be the same.
+        Steps that an earlier version published after its last commit stay, and are gone through again; a step
+        that has a decision and no whole release is repeated.
         """
-        if self._published > self.last_commit.next_step:
-            raise RunChangedError(
-                "sensors, places, thresholds and sharpening must change between two runs that ended by "
-                "themselves",
-                f"steps {self.last_commit.next_step} to {self._published - 1} published by a run that was "
-                "killed",
-                "start the run once more with what it had, let it end or stop it (SIGTERM), then change it",
-            )
-
-    def _has_released(self) -> bool:
-        """Whether a step, or a part of one, was decided or released, as far as any file shows."""
-        logs = (self.folder / "decisions.jsonl", *self.folder.glob("releases*.jsonl"))
-        return self.last_commit.next_step > 0 or any(log.exists() and log.stat().st_size for log in logs)
-
-    def _keep(self, files: Mapping[str, bytes]) -> None:
-        """Make files durable that the record is about to name."""
-        for name, content in files.items():
-            path = self.folder / name
-            if not path.is_file() or path.read_bytes() != content:
-                replace_file(path, content, SECRET_MODE)
-
-    def _open_files(self, opened: ExitStack, *, watches_devices: bool) -> None:
-        """Open all files and cut what an interrupted run left half written; what stays is durable then.
-
-        A killed run may have written without syncing: nothing is built on that before it is on disk.
-        """
-        self._decisions = self._open_log("decisions", opened)
-        self._releases = PublishedLog(self.folder, RELEASES, self._tiers, self._note)
-        opened.callback(self._releases.close)
-        own = (self._open_log(name, opened) for name in (RISKS, REJECTED))
-        logs = [self._decisions, self._releases, *own]
+        own = [RISKS, REJECTED]
         if watches_devices or (self.folder / f"{QUALITY}.jsonl").exists():
-            logs.append(self._open_log(QUALITY, opened))
-        self._files = {log.path.stem: log for log in logs}
-        lengths = self.last_commit.lengths
-        for name in self._files.keys() & _COMMITTED_ONLY:
-            self._files[name].truncate(lengths.get(name, 0))
-        releases = LineCount.of(self._releases.path)
-        decisions = LineCount.of(self._decisions.path, releases.lines)
-        self._published = releases.lines
-        if decisions.lines < releases.lines or releases.lines < self.last_commit.next_step:
+            own.append(QUALITY)
+        logs = [ChainedLog(self.folder / f"{name}.jsonl", SECRET_MODE) for name in own]
+        releases = PublishedLog(self.folder, RELEASES, self._tiers)
+        decisions = AheadLog(self.folder / f"{DECISIONS}.jsonl", SECRET_MODE)
+        self._files: dict[str, ChainedLog] = {}
+        for log in (decisions, releases, *logs):  # decisions first: no release is written without one
+            self._files[log.path.stem] = log
+            self._opened.callback(log.close)
+        self._steps = self._recover(releases)
+        decided = self._recover(decisions, self._steps)
+        for log in logs:
+            self._recover(log)
+        if decided < self._steps or self._steps < self.last_commit.next_step:
             raise OutputError(
                 f"{self.folder} must hold a decision and a release for each step before "
-                f"{max(releases.lines, self.last_commit.next_step)}",
-                f"{decisions.lines} decisions and {releases.lines} releases",
+                f"{max(self._steps, self.last_commit.next_step)}",
+                f"{decided} decisions and {self._steps} releases",
                 restoring("decisions.jsonl, releases.jsonl and progress.json"),
             )
-        self._decisions.truncate(decisions.bytes)
-        self._releases.truncate(releases.bytes)
-        for log in logs:
-            log.digest = self._checked_digest(log)
         for tier in self._tiers:
-            self._releases.open_tier(tier, self._published, partial(self._past_tiers.complete, tier))
+            releases.open_tier(tier, self._steps, partial(self._past_tiers.complete, tier))
+        if (self.folder / REVISED_FILE).exists() or self.last_commit.lengths.get(REVISED):
+            self._open_revised()
         sync_folder(self.folder)
 
-    def _open_log(self, name: str, opened: ExitStack) -> ChainedLog:
-        log = ChainedLog(self.folder / f"{name}.jsonl", SECRET_MODE)
-        opened.callback(log.close)
-        return log
+    def _open_revised(self) -> None:
+        """Open the file of late and corrected values, which is made with the first of them."""
+        log = self._files[REVISED] = PublishedLog(self.folder, REVISED, self._tiers)
+        self._opened.callback(log.close)
+        lines = self._recover(log)
+        for tier in self._tiers:
+            log.open_tier(tier, lines, partial(_parsed, StepRelease, log.path))
 
-    def _checked_digest(self, file: ChainedLog) -> str:
-        """The digest of what a file holds; :class:`OutputError` where that is not what was committed.
+    def _recover(self, log: ChainedLog, most: int | None = None) -> int:
+        """Bring a log to the last commit, cut behind so many lines at ``most``; how many lines that leaves.
 
-        Risks and dead letters are as long as the commit says, and may be long: their digest is taken from it.
+        :class:`OutputError` where it does not hold what was committed. Risks and dead letters may be long,
+        and are as long as the commit says: their digest is taken from it.
         """
-        name, commit = file.path.stem, self.last_commit
-        known = commit.digests.get(name)
-        if known is not None and name in _COMMITTED_ONLY:
-            return known
-        committed = commit.lengths.get(name, 0)
-        found = digests_of_file(file.path, (committed, file.length))
-        if known is not None and found[committed] != known:
+        name, commit, lines = log.path.stem, self.last_commit, 0
+        known, committed = commit.digests.get(name), commit.lengths.get(name, 0)
+        if isinstance(log, AheadLog):
+            log.complete(committed, self._progress.held.get(name, "").encode())
+            lines, length = LineCount.of(log.path, most)
+            log.truncate(length)
+        else:
+            log.truncate(committed)
+        digest = known
+        if known is None or name not in COMMITTED_ONLY:
+            digest = digests_of(whole_lines(log.path), (committed,))[committed]
+        if digest is None or known not in (None, digest):
             raise OutputError(
-                f"each line of {file.path} must be as it was written",
+                f"each line of {log.path} must be as it was written",
                 "another content than was committed",
-                restoring(file.path.name),
+                restoring(log.path.name),
             )
-        digest = found[file.length]
-        assert digest is not None, "the file is as long as it says"
-        return digest
+        log.go_on(committed, digest)
+        return lines

@@ -27,10 +27,10 @@ from stream_app.setup.given_priors import as_set
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.release_settings import CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import UNDESCRIBED, Description
-from stream_app.setup.run_folder.durable import parsed_lines, whole_lines
+from stream_app.setup.run_folder.durable import whole_lines
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
 from stream_app.setup.run_folder.people_record import KEPT, PRIORS, digest_in, load_kept
-from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.progress import load_progress, parsed_lines
 from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Entry, Period, periods, read_entries
 from stream_app.setup.run_folder.run_settings import (
     FORMS,

@@ -1,8 +1,8 @@
 """The embedded runner: one process that reads messages, runs the engine and keeps the output folder.
 
-For every line: intake, then every step that became due, one after the other; each step's release is durable
-before anybody is told and before the next step is looked at. Of an archive, which nobody waits for, several
-steps are made durable together. Commits follow a few times a second.
+For every line: intake, then every step that became due, one after the other; each step is committed with
+everything that follows from it before anybody is told and before the next step is looked at. Of an archive,
+which nobody waits for, several steps are committed together. The position is committed a few times a second.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_app.embedded.journal import QUALITY, REJECTED, RISKS, Commit, Journal
+from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import AccountingFailedError, InputError
+from stream_app.setup.run_folder.key_record import REVISED
+from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, REJECTED, RISKS
 from stream_app.steps import (
     Backlog,
     ClosedStep,
@@ -22,7 +24,6 @@ from stream_app.steps import (
     Origin,
     PeopleAccounts,
     RiskWriter,
-    Spent,
     StepClock,
     StepEngine,
 )
@@ -125,10 +126,9 @@ class RunReport:
 class EmbeddedRunner:
     """Connects one input, one engine and one output folder, and shows ``observer`` what happens.
 
-    It writes in the order that makes a run safe to kill: a step's release first, then what follows from it.
-    At most ``together`` steps are made durable at once.
-    ``spent`` is what the steps before have spent on privacy. Every risk summary in the folder names the most
-    exposed of ``people`` by pseudonym. ``snapshot`` is called with the time after every commit.
+    Steps are committed at most ``together`` at once, each with the position after it.
+    Every risk summary in the folder names the most exposed of ``people`` by pseudonym. ``snapshot`` is called
+    with the time after every commit.
     """
 
     def __init__(
@@ -137,7 +137,6 @@ class EmbeddedRunner:
         messages: MessageReader,
         journal: Journal,
         risks: RiskWriter,
-        spent: Spent,
         people: PeopleAccounts,
         view: PeopleView,
         *,
@@ -151,7 +150,6 @@ class EmbeddedRunner:
         self._messages = messages
         self._journal = journal
         self._risks = risks
-        self._spent = spent
         self._people, self._view = people, view
         self._clock = clock
         self._step_clock = step_clock
@@ -177,7 +175,7 @@ class EmbeddedRunner:
             reason = self._walk(is_stopped, keep_open)
         except BaseException as failure:
             if isinstance(failure, AccountingFailedError):
-                self._tell()  # the steps before the one that failed are accounted
+                self._commit()  # the steps before the one that failed are accounted
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
         self._commit(is_last=True)
@@ -297,19 +295,20 @@ class EmbeddedRunner:
     def _close_due(self, is_stopped: Callable[[], bool]) -> None:
         """Close every step that is due; a request to stop takes effect after the current step."""
         while (closed := self._engine.close_next()) is not None:
-            self._publish(closed)
+            self._keep(closed)
+            if len(self._closed) >= self._together:
+                self._commit(may_wait=True)
             self._commit_sometimes()
             if is_stopped():
                 return
 
-    def _publish(self, closed: ClosedStep) -> None:
-        """Have a step made durable, and its risks and dead letters with the next commit."""
-        if not closed.is_replayed:
-            decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
-            self._journal.append(decision, closed.release)
+    def _keep(self, closed: ClosedStep) -> None:
+        """Keep all that follows from a step for the next commit."""
+        decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
+        self._journal.keep(DECISIONS, decision.line())
+        self._journal.publish(closed.release)
         for release in closed.revised:
-            self._journal.publish_revised(release)
-        self._spent.charge(closed.schedule)
+            self._journal.publish(release, REVISED)
         step = closed.schedule.step
         summary = closed.summary if self._view.people else None
         if summary is not None:  # named for the owner's file only: observers get the summary without names
@@ -323,21 +322,6 @@ class EmbeddedRunner:
         DeviceWatch.warn(closed.findings, "quality.jsonl")
         self._steps += 1
         self._closed.append(closed)
-        if len(self._closed) >= self._together:
-            self._tell()
-
-    def _tell(self) -> None:
-        """Make the steps closed so far durable, then show them to the observers."""
-        self._journal.publish()
-        watermark = self._engine.intake.window.watermark
-        for closed in self._closed:
-            latency_seconds = self._clock.monotonic_seconds() - self._received_at
-            lag_steps = max(watermark - closed.schedule.step, 0)
-            self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
-        has_findings = any(closed.findings for closed in self._closed)
-        self._closed.clear()
-        if has_findings:
-            self._show_devices()
 
     def _show_devices(self) -> None:
         """Tell observers which devices seem broken now."""
@@ -350,31 +334,29 @@ class EmbeddedRunner:
         self._close_due(is_stopped)
         if not self._engine.is_due():
             for release in self._engine.take_revised():
-                self._journal.publish_revised(release)
+                self._journal.publish(release, REVISED)
             for rejected in self._engine.drain():
                 self._reject(rejected)
 
     def _commit_sometimes(self) -> None:
-        """Commit when the last one is some time ago."""
+        """Commit the position, and tidy up, when that is some time ago."""
         if self._clock.monotonic_seconds() - self._committed_at >= COMMIT_SECONDS:
+            self._committed_at = self._clock.monotonic_seconds()
             self._commit()
 
-    def _commit(self, *, is_last: bool = False) -> None:
-        """Make durable that everything so far need not be done again; without a change nothing is written."""
-        self._tell()
-        self._committed_at = self._clock.monotonic_seconds()
+    def _commit(self, *, is_last: bool = False, may_wait: bool = False) -> None:
+        """Make durable all that follows from what was read, then tell observers; no change writes nothing."""
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
-        devices, next_step = self._engine.devices, self._engine.next_step
-        reached = Commit(
-            next_step,
-            vars(lines.reached),
-            window.save_position(),
-            account=self._spent.account.save(),
-            decided=self._spent.decided,
-            marks=lines.marks,
-            devices={} if devices is None else devices.save(next_step),
-        )
-        self._journal.commit(reached, window.take_changed(), whole=is_last)
-        self._snapshot(self._committed_at)
+        input_at, steps_at = vars(lines.reached), window.save_position()
+        reached = Commit(position=input_at, window=steps_at, marks=lines.marks, **self._engine.position())
+        self._journal.commit(reached, window.take_changed(), whole=is_last, may_wait=may_wait)
+        for closed in self._closed:
+            latency_seconds = self._clock.monotonic_seconds() - self._received_at
+            lag_steps = max(window.watermark - closed.schedule.step, 0)
+            self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
+        if any(closed.findings for closed in self._closed):
+            self._show_devices()
+        self._closed.clear()
+        self._snapshot(self._clock.monotonic_seconds())

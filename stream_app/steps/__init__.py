@@ -9,7 +9,6 @@ from stream_app.steps.engine import (
     ClosedStep,
     Publisher,
     StepEngine,
-    StoredStep,
     release_of,
     revised_releases,
 )

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
+from stream_app.steps.accounts import Spent
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy, undecided_step
@@ -61,23 +63,15 @@ class Publisher(Protocol):
         """One value per release of the schedule; None for a missing count and where nothing is published."""
 
 
-class StoredStep(NamedTuple):
-    """A step that an earlier run has published: its decision and its release are kept."""
-
-    decided: Decided
-    release: StepRelease
-
-
 @dataclass(frozen=True, slots=True)
 class ClosedStep:
     """The results of closing one step.
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
-    ``why`` is the reason of a decision under a risk budget.
-    ``is_replayed`` is true when an earlier run has made the release durable already. ``summary`` is None
-    where people are elsewhere, ``crowds`` where risks in the crowd are not computed. ``revised`` are late and
-    corrected values of earlier steps: accounted when those were closed. ``accounted`` is the schedule brought
-    to single steps. ``findings`` follow from counts, so they are for the owner only.
+    ``why`` is the reason of a decision under a risk budget. ``summary`` is None where people are elsewhere,
+    ``crowds`` where risks in the crowd are not computed. ``revised`` are late and corrected values of earlier
+    steps: accounted when those were closed. ``accounted`` is the schedule brought to single steps.
+    ``findings`` follow from counts, so they are for the owner only.
     """
 
     schedule: StepSchedule
@@ -85,7 +79,6 @@ class ClosedStep:
     missing: tuple[str, ...]
     summary: RiskSummary | None
     rejected: tuple[Rejected, ...]
-    is_replayed: bool
     why: DecisionReason | None = None
     crowds: StepCrowd | None = None
     revised: tuple[StepRelease, ...] = ()
@@ -97,7 +90,6 @@ class ClosedStep:
         return StepClosed(
             *(self.schedule.step, self.schedule, self.release.published, self.missing),
             *(people, self.summary if people else None, latency_seconds, lag_steps),
-            is_replayed=self.is_replayed,
             why=self.why,
             crowds=self.crowds,
             accounted=self.accounted,
@@ -114,25 +106,33 @@ class StepEngine:
         publisher: Publisher,
         accounts: StepAccounts,
         *,
-        stored: Iterable[StoredStep] = (),
         devices: DeviceWatch | None = None,
     ) -> None:
-        """``stored`` are steps that an earlier run has published.
-
-        ``devices`` looks at the counts of every step, and at nothing else.
-        """
+        """``devices`` looks at the counts of every step, and at nothing else."""
         self.devices = devices
+        self.spent = Spent(PrivacyAccount(sensor.group for sensor in intake.registry.sensors))
         self.intake = intake
         self.accounts = accounts
         self._policy = policy
         self._publisher = publisher
-        self._stored = {step.decided.schedule.step: step for step in stored}
         self._decided: dict[int, StepSchedule] = {}  # of which more values may come
 
     @property
     def next_step(self) -> int:
         """The step that closes next."""
         return self.intake.window.next_step
+
+    def position(self) -> dict[str, Any]:
+        """What the next run continues from, beside its input and the open steps; of devices it has counts."""
+        devices = {} if self.devices is None else self.devices.save(self.next_step)
+        spent = {"account": self.spent.account.save(), "decided": self.spent.decided}
+        return {"next_step": self.next_step, **spent, "devices": devices}
+
+    def resume(self, spent: Spent, devices: Mapping[str, Any]) -> None:
+        """Continue from a :meth:`position`: with what was spent, and with what was kept of devices."""
+        self.spent = spent
+        if self.devices is not None:
+            self.devices.load(devices, self.next_step)
 
     def recall(self, decided: Iterable[StepSchedule]) -> None:
         """Note what an earlier run decided on the last closed steps, for which late values may still come."""
@@ -171,20 +171,21 @@ class StepEngine:
         """Close the next step if it is due: decide, account, only then draw values.
 
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
-        the engine must not continue.
+        the engine must not continue. Its window is as it was before the step then.
         """
         if not self.is_due():
             return None
-        closed, registry = self.intake.window.close(), self.intake.registry
+        closed, registry = self.intake.window.closing(), self.intake.registry
         if registry.regions:  # whose announcements come one by one, in any order
             announced = self.intake.exclusions.active(closed.step, closed.sensors)  # a region may lag behind
             closed = closed._replace(sensors=registry.in_order(announced))
-        stored = self._stored.pop(closed.step, None)
-        decided = self._decide(closed) if stored is None else stored.decided
-        decided, summary = self._account(decided)  # first: what is refused here draws no value
+        decided, summary = self._account(self._decide(closed))  # first: what is refused here draws no value
         schedule = decided.schedule
-        release = self._release(schedule, closed) if stored is None else stored.release
+        counts = [closed.counts.get(each.sensor.name) for each in schedule.releases]
+        release = release_of(schedule, self._publisher.publish(schedule, counts))
         revised = self._revised(closed.revised)
+        self.spent.charge(schedule)
+        self.intake.window.close()
         self._decided[closed.step] = schedule
         self._decided.pop(closed.step - max(self.intake.window.late, 1), None)
         return ClosedStep(
@@ -193,7 +194,6 @@ class StepEngine:
             missing=tuple(name for name in closed.sensors if name not in closed.counts),
             summary=summary,
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
-            is_replayed=stored is not None,
             why=decided.why,
             crowds=decided.crowds,
             revised=revised,
@@ -226,12 +226,6 @@ class StepEngine:
                 error,
                 "nothing of it was published; fix the cause and start again with the same output folder",
             ) from error
-
-    def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
-        """The message of a step."""
-        counts = [closed.counts.get(release.sensor.name) for release in schedule.releases]
-        values = self._publisher.publish(schedule, counts)
-        return release_of(schedule, values)
 
 
 def revised_releases(

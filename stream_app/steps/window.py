@@ -217,20 +217,24 @@ class StepWindow:
         found = self._known.get(step)
         return found.is_complete if found is not None else self.announced.get(step) == ()
 
+    def closing(self) -> ClosedCounts:
+        """What :meth:`close` would take off the window."""
+        known = self._known.get(self.next_step) or OpenStep(self.announced.get(self.next_step))
+        revised = tuple(sorted(self.revised))
+        return ClosedCounts(self.next_step, known.sensors or (), known.counts, known.waiting, revised)
+
     def close(self) -> ClosedCounts:
         """Take the next step off the window."""
-        step = self.next_step
-        taken = self.at(step)
-        waiting, taken.waiting = taken.waiting, {}
-        revised = self.take_revised()
+        closed, taken = self.closing(), self.at(self.next_step)
+        taken.waiting = {}
         self.revised = [
-            RevisedCount(step, sensor, version, count)
+            RevisedCount(closed.step, sensor, version, count)
             for sensor, counts in taken.corrected.items()
             for version, count in enumerate(counts, start=2)
         ]
         self.next_step += 1
         self._forget()
-        return ClosedCounts(step, taken.sensors or (), taken.counts, waiting, revised)
+        return closed
 
     def finish(self) -> None:
         """The input has ended: every step that a message announced or reported may close."""
@@ -348,10 +352,11 @@ def first_free_step(saved: Mapping[str, Any]) -> int:
 
 
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
-    """One step as JSON values."""
+    """One step as JSON values, which stay as they are."""
     waiting = {sensor: [reading.count, reading.source] for sensor, reading in known.waiting.items()}
-    corrected = {"corrected": known.corrected} if known.corrected else {}
-    return {"step": step, "sensors": known.sensors, "counts": known.counts, "waiting": waiting, **corrected}
+    corrected = {sensor: list(counts) for sensor, counts in known.corrected.items()}
+    saved = {"step": step, "sensors": known.sensors, "counts": dict(known.counts), "waiting": waiting}
+    return {**saved, "corrected": corrected} if corrected else saved
 
 
 def _load_step(entry: Mapping[str, Any]) -> tuple[int, OpenStep]:

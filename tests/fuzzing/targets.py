@@ -151,7 +151,6 @@ def _restart(folder: Path) -> None:
     journal = Journal(folder, wanted)
     try:
         list(journal.accounted())
-        journal.published_since()
         engine(accounts=_accountant()).intake.window.load(journal.last_commit.window)
         list(LineReader("fuzz", [], journal.last_commit.position or None, is_fleeting=True))
     finally:

@@ -23,7 +23,7 @@ from stream_app.setup.exclusions import NO_EXCLUSIONS, Exclusions
 from stream_app.setup.run_folder.durable import extended
 from stream_app.setup.settings import Settings
 from stream_app.steps.accounts import Accounts, PeopleAccounts
-from stream_app.steps.engine import ClosedStep, StepEngine, StoredStep
+from stream_app.steps.engine import ClosedStep, StepEngine
 from stream_app.steps.intake import Intake
 from stream_app.steps.plan import KeyedPublisher
 from stream_app.steps.policy import FixedPolicy, Policy
@@ -74,7 +74,6 @@ def engine(
     policy: Policy = POLICY,
     accounts: ContinuousAccountant | None = None,
     announced: dict[int, tuple[str, ...]] | None = None,
-    stored: Iterable[StoredStep] = (),
     by_clock: bool = False,
     exclusions: Exclusions = NO_EXCLUSIONS,
 ) -> StepEngine:
@@ -84,7 +83,6 @@ def engine(
         policy,
         KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60),
         people_of(accounts or accountant()),
-        stored=stored,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -22,9 +23,10 @@ from stream_app.analysis.export import export_run
 from stream_app.analysis.ledger_document import load_log
 from stream_app.analysis.report import make_report, read_run, write_report
 from stream_app.analysis.verdict import MayPublish, verdict_in_words, verdict_of
-from stream_app.embedded import RunOptions, run, runner
+from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import OutputError
 from stream_app.setup.option_settings import ExportFormat
+from stream_app.setup.run_folder.progress import ProgressLog
 from stream_app.watching.events import RunStarted
 from stream_app.watching.web.answers import render
 from stream_app.watching.web.status import StatusBoard
@@ -174,18 +176,28 @@ def test_with_lines_gone_there_is_no_yes(
 def test_a_killed_run_says_that_it_did_not_end_and_which_steps_it_covers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Released steps without risks are no yes; after a restart the answer is about all of them."""
-    folder = tmp_path / "run"
-    ran(folder, BUDGET, steps=6)
+    """What is committed is covered; after a restart the answer is about all of it.
 
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    Released steps without risks, as an earlier version left them where it was killed, are no yes.
+    """
+    folder, write = tmp_path / "run", ProgressLog.write
 
-    monkeypatch.setattr(runner.EmbeddedRunner, "_commit", killed)
-    monkeypatch.setattr(runner, "COMMIT_SECONDS", 1e9)
+    def killed(log: ProgressLog, fields: Any, *given: Any, **options: Any) -> None:
+        write(log, fields, *given, **options)
+        if fields["next_step"] == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProgressLog, "write", killed)
     with pytest.raises(KeyboardInterrupt):
         ran(folder, BUDGET)
     monkeypatch.undo()
+    assert said(folder).startswith("Yes so far, if habits are as assumed")
+    assert "the run has not ended: it goes on, or was killed before step 6" in said(folder)
+    shutil.copytree(folder, tmp_path / "later")
+    shutil.copytree(tmp_path / "run-keys", tmp_path / "later-keys")
+    ran(tmp_path / "later", BUDGET)
+    for name in ("decisions.jsonl", "releases.jsonl"):
+        shutil.copy(tmp_path / "later" / name, folder)
     assert said(folder).startswith("Not shown: the records are not whole: the risks of steps 6 to 11 are not")
     assert "the run has not ended: it goes on, or was killed before step 12" in said(folder)
     ran(folder, BUDGET)

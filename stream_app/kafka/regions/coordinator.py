@@ -57,18 +57,22 @@ class SealedWindow(StepWindow):
         step = self.next_step
         return step <= self.close_through or all(step in steps for steps in self._sealed.values())
 
-    def close(self) -> ClosedCounts:
-        """Close the next step. Counts are not known here: 0 stands for each count that a region has."""
+    def closing(self) -> ClosedCounts:
+        """The next step. Counts are not known here: 0 stands for each count that a region has."""
         step = self.next_step
-        sealed = {region: steps.pop(step, None) for region, steps in self._sealed.items()}
-        late = tuple(region for region, found in sealed.items() if found is None)
-        if late:
-            self.left_out[step] = late
-        self.next_step += 1
-        parts = [found for found in sealed.values() if found is not None]
+        parts = [steps[step] for steps in self._sealed.values() if step in steps]
         sensors = tuple(name for part in parts for name in part.sensors if name not in self._removed)
         missing = {name for part in parts for name in part.missing}
         return ClosedCounts(step, sensors, {name: 0 for name in sensors if name not in missing}, {})
+
+    def close(self) -> ClosedCounts:
+        """Close the next step, without the regions that are late."""
+        closed = self.closing()
+        found = {region: steps.pop(closed.step, None) for region, steps in self._sealed.items()}
+        if late := tuple(region for region, sealed in found.items() if sealed is None):
+            self.left_out[closed.step] = late
+        self.next_step += 1
+        return closed
 
 
 class NoPublisher:

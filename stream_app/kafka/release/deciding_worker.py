@@ -533,16 +533,13 @@ class ReleaseWorker(DecidingWorker):
     async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
         deployment, settings = self._deployment, self._deployment.settings
         assert self._noise_key is not None  # a worker that publishes has one
-        devices = DeviceWatch.of(settings.quality, deployment.registry)
-        if devices is not None:
-            devices.load(restored.progress.devices, restored.progress.next_step)
         window = StepWindow.of(settings, saved=restored.window())
         engine = StepEngine(
             deployment.intake(window),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accounts,
-            devices=devices,
+            devices=DeviceWatch.of(settings.quality, deployment.registry),
         )
         # late values of these may still come
         engine.recall(await logged_schedules(deployment, window.first_revisable, engine.next_step))

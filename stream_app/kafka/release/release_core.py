@@ -401,9 +401,8 @@ class DecidingCore(Core):
         self._written = StepRecords(topics, deployment)
         self.engine, self.devices = engine, engine.devices
         self._basis = dict(basis)
-        groups = (sensor.group for sensor in engine.intake.registry.sensors)
-        account = PrivacyAccount.load(progress.account) if progress.account else PrivacyAccount(groups)
-        self._spent = Spent(account, progress.decided)
+        account = PrivacyAccount.load(progress.account) if progress.account else engine.spent.account
+        engine.resume(Spent(account, progress.decided), progress.devices)
         self._flush = flush
         self._flush_above = flush_above
 
@@ -420,21 +419,13 @@ class DecidingCore(Core):
                 return
             result.records += self._records_of(closed)
             result.events.append(closed.event())
-            self._spent.charge(closed.schedule)
             result.rejected += closed.rejected
             result.findings += closed.findings
             self.on_progress()
 
     def _reached(self, topic: str, kind: type[Progress] = Progress, **own: object) -> LogRecord:
         """The record of the position to continue from; ``own`` are fields of this core."""
-        common: dict[str, object] = {
-            "next_step": self.next_step,
-            "offsets": self._offsets,
-            "basis": self._basis,
-            "account": self._spent.account.save(),
-            "decided": self._spent.decided,
-            "devices": {} if self.devices is None else self.devices.save(self.next_step),
-        }
+        common = {"offsets": self._offsets, "basis": self._basis, **self.engine.position()}
         return LogRecord(topic, PROGRESS_KEY, kind.model_validate({**common, **own}).record())
 
 

@@ -5,7 +5,7 @@ the other settings, which designs of correlated noise the log names. It stands i
 from whose step on it holds (``about.description``), and only where it is not as before: so it is chained by
 digest, append-only, and says for every step under which description it was published. It has no secret, no
 count, no person, and of a file only its name. The covariance of a design is too large for an entry; a copy
-lies in the run's folder (:func:`design_files`).
+lies in the run's folder (:func:`keep_named`).
 
 Worked example: a run begins, and continues after 15 steps with another ``grace``. The record has
 
@@ -29,11 +29,13 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from models.exceptions import MechanismError, SensorError
 from models.mechanisms import Designs
 from models.noise import CorrelatedNoise
+from models.priors import Population
 from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, first_fault
+from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.setup.run_folder.facts import NETWORK, Change, Network, changes_between, per_day_in_words
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
-from stream_app.setup.run_folder.people_record import change_in_words
+from stream_app.setup.run_folder.people_record import change_in_words, keep
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     RECORD,
@@ -212,10 +214,14 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
 # Designs of correlated noise: the log names them by number, their covariances lie in the folder.
 
 
-def design_files(settings: Settings) -> dict[str, bytes]:
-    """The covariance that the settings name, as the run's folder keeps it: by the name of its file."""
-    path: Path | None = settings.release.covariance
-    return {} if path is None else {design_file(CorrelatedNoise.load(path).design): path.read_bytes()}
+def keep_named(folder: Path, population: Population, settings: Settings) -> None:
+    """Make durable in the run's folder what its record names: a copy of these people, and a covariance."""
+    keep(folder, population)
+    if settings.release.covariance is not None:
+        design = CorrelatedNoise.load(settings.release.covariance).design
+        path, content = folder / design_file(design), settings.release.covariance.read_bytes()
+        if not path.is_file() or path.read_bytes() != content:
+            replace_file(path, content, SECRET_MODE)
 
 
 def design_file(number: int | str) -> str:

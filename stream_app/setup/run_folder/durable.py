@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,14 +21,20 @@ from pydantic import BaseModel, ValidationError
 from models import private_files
 from models.private_files import OPEN_FOLDER, PRIVATE_FILE, new_file, new_folder, open_kept
 from models.text import parse_json
-from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, first_fault, restoring
+from stream_app.exceptions import (
+    DiskFullError,
+    OutputError,
+    OutputLockedError,
+    RunChangedError,
+    first_fault,
+    restoring,
+)
 
 Model = TypeVar("Model", bound=BaseModel)
 
 SECRET_MODE = PRIVATE_FILE
 SECRET_FOLDER_MODE = 0o700
 PUBLIC_MODE = 0o644
-_BUFFER_BYTES = 1 << 20
 
 
 @contextmanager
@@ -53,6 +60,9 @@ class AppendFile:
     had no room for stays buffered: a later :meth:`sync` goes on where an earlier one failed.
     """
 
+    most_pending: float = 1 << 20
+    """Bytes that are kept back before they are handed on unasked."""
+
     def __init__(self, path: Path, mode: int = PUBLIC_MODE) -> None:
         self.path = path
         with writing(path):
@@ -66,7 +76,7 @@ class AppendFile:
         """Take bytes to be durable after the next :meth:`sync`; much of them is written at once."""
         self._pending.append(data)
         self._pending_bytes += len(data)
-        if self._pending_bytes >= _BUFFER_BYTES:
+        if self._pending_bytes >= self.most_pending:
             self.flush()
 
     def sync(self) -> None:
@@ -102,12 +112,16 @@ class AppendFile:
                 self.length,
                 restoring(self.path.name),
             )
+        self.cut(length)
+        self.sync()
+
+    def cut(self, length: int) -> None:
+        """Cut what is beyond ``length``; a loss of power may bring it back before the next :meth:`sync`."""
         if self.length > length:
             with writing(self.path):
                 os.ftruncate(self._descriptor, length)
             self.length = length
             self._is_synced = False
-        self.sync()
 
     def close(self) -> None:
         """Close the file; what was not synced is dropped."""
@@ -223,6 +237,68 @@ class ChainedLog(AppendFile):
         super().append(data)
         self.digest = extended(self.digest, data)
 
+    @property
+    def pending(self) -> bytes:
+        """What was taken and not handed on yet."""
+        return b"".join(self._pending)
+
+    @property
+    def end(self) -> int:
+        """The length with what is pending, which :attr:`digest` is of."""
+        return self.length + self._pending_bytes
+
+    def go_on(self, committed: int, digest: str) -> None:
+        """Continue behind the committed bytes, whose digest this is."""
+        self.length, self.digest = committed, digest
+
+
+class AheadLog(ChainedLog):
+    """A log whose lines are durable in a commit before they come here, so that all of them count, or none.
+
+    Nothing is handed on before :meth:`flush`, which follows the commit. Lines beyond it (:meth:`go_on`) were
+    published by a run that lost its commit, or by an earlier version: they stay, and must come again.
+    """
+
+    most_pending = math.inf
+    _beyond: Iterator[bytes] = iter(())
+
+    def complete(self, committed: int, held: bytes) -> None:
+        """Bring the file to its ``committed`` length; ``held`` are the last of these bytes.
+
+        A torn line is completed and not cut, as readers follow the file; what a loss of power left is.
+        """
+        begin = committed - len(held)
+        if held and begin <= self.length <= committed:
+            there = os.pread(self._descriptor, len(held), begin)
+            if not held.startswith(there):
+                self.truncate(begin)
+            AppendFile.append(self, held[self.length - begin :])
+        self.sync()
+
+    def go_on(self, committed: int, digest: str) -> None:
+        """The same; what is there beyond them comes next."""
+        super().go_on(committed, digest)
+        self._beyond = whole_lines(self.path, committed)
+
+    def append(self, data: bytes) -> None:
+        """Take lines for the next commit; those that are there already must be the same.
+
+        :class:`RunChangedError` where they are not: nothing is published a second time with other values.
+        """
+        for line in data.splitlines(keepends=True):
+            published = next(self._beyond, None)
+            if published is None:
+                super().append(line)
+            elif published == line:
+                self.length, self.digest = self.length + len(line), extended(self.digest, line)
+            else:
+                raise RunChangedError(
+                    f"{self.path.name} must go on as it was published beyond the last commit",
+                    f"another line at byte {self.length:,}",
+                    "start it with the input, key and settings that it had then, or "
+                    + restoring("progress.json and progress.jsonl"),
+                )
+
 
 def extended(digest: str, data: bytes) -> str:
     """The digest of a log after these whole lines, from that of the lines before ("" for none)."""
@@ -231,13 +307,13 @@ def extended(digest: str, data: bytes) -> str:
     return digest
 
 
-def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]:
+def digests_of(lines: Iterable[bytes], lengths: Iterable[int]) -> dict[int, str | None]:
     """The digests of the first so many bytes of a log; None where there are fewer, or a line is cut by it."""
     found: dict[int, str | None] = dict.fromkeys(lengths)
     digest, read, most = "", 0, max(found, default=0)
     if 0 in found:
         found[0] = digest
-    for line in whole_lines(path):
+    for line in lines:
         if read >= most:
             break
         digest, read = extended(digest, line), read + len(line)
@@ -284,11 +360,6 @@ def parsed_line(kind: type[Model], path: Path, line: bytes) -> Model:
         raise OutputError(
             f"each line of {path} must be as it was written", first_fault(error), restoring(path.name)
         ) from None
-
-
-def parsed_lines(kind: type[Model], path: Path, start: bytes = b"") -> Iterator[Model]:
-    """The messages of a log, but for a torn last one; only lines that begin with ``start``."""
-    return (parsed_line(kind, path, line) for line in whole_lines(path) if line.startswith(start))
 
 
 # Documents: JSON objects replaced as a whole; a sealed one carries the digest of its content.

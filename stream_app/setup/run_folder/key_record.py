@@ -8,9 +8,10 @@ folder alone cannot see that it is not the latest. So what is published is noted
 leaves, and a log of releases may only grow from where this record says that it ends.
 
 There is one record file per key and deployment, in the key's folder. It has two places that are written in
-turn, so that a kill during one write leaves the other intact. Lines that are published together are noted
-together, each with the digest that the log has after it: as many of them as a kill lets through, the next run
-publishes the rest exactly as noted. Three lines behind line 6 read::
+turn, so that a kill during one write leaves the other intact. Lines are noted once a commit has them, and
+before they leave: so a folder is never behind its record, unless it is an older copy or lost what it had.
+Lines that are published together are noted together, each with the digest that the log has after it: a folder
+that lost some of them publishes the rest exactly as noted. Three lines behind line 6 read::
 
     "releases": [9, "<digest of 9 lines>", "<digest of 6>", ["<start of that of 7>", "<of 8>"]]
 """
@@ -34,7 +35,6 @@ from stream_app.setup.run_folder.durable import (
     SECRET_FOLDER_MODE,
     SECRET_MODE,
     FolderLock,
-    LineCount,
     load_document,
     lock_file,
     make_folder,
@@ -42,10 +42,10 @@ from stream_app.setup.run_folder.durable import (
     seal,
     sync_folder,
     unsealed,
-    whole_lines,
     writing,
 )
 from stream_app.setup.run_folder.manifest import replace_noise_key
+from stream_app.setup.run_folder.progress import ProgressLog, log_lines, require_committed
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
 
@@ -57,7 +57,7 @@ _TOPIC, _STEPS = "kafka", "steps"
 _PLACE_BYTES = 4096
 _MOST_CHARACTERS = 200  # of a folder's name, each of which may take six bytes of a place
 MOST_TOGETHER = 32
-"""Lines that may be noted at once, as a place has room for."""
+"""Lines noted at once that have a digest each, as a place has room for: of more, the last ones."""
 _SHORT = 32  # digits of the digests between the first line and the last
 _NOISE = ("deployment", "step_seconds", "origin", "release", "windows", "schedule")
 _WAY_OUT = (
@@ -111,8 +111,9 @@ def record_file(settings: Settings, folder: Path | None, key: NoiseKey) -> Path:
 class KeyRecord:
     """The record of one key and deployment, locked by one run at a time.
 
-    :meth:`compare` holds it against an output folder, :meth:`note` extends it by a line that is about to be
-    published. ``take_over`` is the operator's reason to continue a folder whatever the record says.
+    :meth:`compare` holds it against an output folder, :meth:`note` extends it by lines that are about to be
+    committed, and :meth:`save` makes that durable, before they are published. ``take_over`` is the
+    operator's reason to continue a folder whatever the record says.
     """
 
     def __init__(self, path: Path, take_over: str | None = None) -> None:
@@ -123,12 +124,14 @@ class KeyRecord:
         self._hash = {name: hashlib.sha256() for name in _LOGS}
         self._lines = dict.fromkeys(_LOGS, 0)
         self._promised: dict[str, list[str]] = {name: [] for name in _LOGS}
+        self._doubted: dict[str, list[str]] = {}  # of noted lines that are not saved: the digests before each
 
     def compare(self, folder: Path) -> str | None:
         """:class:`KeyUsedError` unless the folder's logs continue where the record ends, or it is taken over.
 
-        Returns the reason for a takeover, None without one. Lines that were noted but are not in the log,
-        because the run was killed in between, are promised: they may only be published exactly as noted.
+        Returns the reason for a takeover, None without one. Lines that were noted and are not in the log are
+        promised: they may only be published exactly as noted. Those that a killed run had committed and not
+        noted are noted now.
         """
         self._open()
         noted = {name: LogEnd(*self._fields.get(name, ())) for name in _LOGS}
@@ -136,6 +139,8 @@ class KeyRecord:
         topic = self._fields.pop(_TOPIC, None)
         where, self._fields["folder"] = self._fields.get("folder"), str(folder.resolve())[-_MOST_CHARACTERS:]
         if all(goes_on) and topic is None:
+            if any(self._lines[name] > noted[name].lines for name in _LOGS):
+                self.save()
             return None
         self._promised = {name: [] for name in _LOGS}
         if self.take_over is not None:
@@ -165,7 +170,7 @@ class KeyRecord:
         self._fields |= {"noise": digest, "deployment": str(manifest.get("deployment"))[:_MOST_CHARACTERS]}
 
     def note(self, log: str, lines: Sequence[bytes]) -> None:
-        """Make durable that these lines are about to be published; what was promised is noted already."""
+        """Note lines, for :meth:`save`; :class:`KeyUsedError` where others were promised."""
         digests, promised = [self._hash[log].hexdigest()], self._promised[log]
         is_noted = len(lines) <= len(promised)
         for line in lines:
@@ -183,7 +188,7 @@ class KeyRecord:
                 )
         if not is_noted or self.take_over is not None:
             promised.clear()
-            self.save(log, digests[:-1])
+            self._doubted[log] = digests[:-1]
 
     def note_kafka_log(self, topic: str, steps: Mapping[str, int]) -> None:
         """Note how long a log on Kafka is, by partition, and unlock: the broker fences other writers."""
@@ -223,7 +228,7 @@ class KeyRecord:
         """Read a log's whole lines; whether they continue from the end that is noted."""
         digests = noted.digests
         goes_on = noted.lines == 0
-        for line in whole_lines(path):
+        for line in log_lines(path):
             self._hash[log].update(line)
             self._lines[log] += 1
             if self._lines[log] in digests:
@@ -233,13 +238,16 @@ class KeyRecord:
             self._promised[log] = [digest for lines, digest in digests.items() if lines > self._lines[log]]
         return goes_on
 
-    def save(self, noted: str | None = None, doubted: Sequence[str] = ()) -> None:
-        """Write the older of the two places; ``doubted`` are the digests of a log before each noted line."""
+    def save(self) -> None:
+        """Write the older of the two places: where the logs end, and with which lines since the last time."""
         assert self._descriptor is not None
+        room = MOST_TOGETHER
         for log in _LOGS:
             if self._promised[log]:
                 continue  # which stand as they were noted
-            before, *between = doubted if log == noted else (None,)
+            doubted = self._doubted.pop(log, [])[-room:]  # the digests before each line
+            before, *between = doubted or (None,)
+            room = max(1, room - len(between))
             end = LogEnd(self._lines[log], self._hash[log].hexdigest(), before)
             self._fields[log] = [*end[:3], *([[each[:_SHORT] for each in between]] if between else [])]
         self._fields["number"] = self._fields.get("number", 0) + 1
@@ -318,8 +326,8 @@ def advance_noise_key(settings: Settings, output: Path | None, author: Author | 
     """Replace the noise key by that of the next epoch; of a stopped run where ``output`` is given.
 
     The run's record (with the ``author``) and ``run.json`` are written first: a call that was interrupted is
-    completed by the next. With a run, :class:`OutputError` while a step may be published that its log does
-    not hold.
+    completed by the next. With a run, :class:`RunChangedError` while a step may be published that its commit
+    does not hold: lines that only the commit holds need no key any more.
     """
     file = noise_key_file(settings, output)
     key = NoiseKey.load(file)
@@ -334,8 +342,9 @@ def advance_noise_key(settings: Settings, output: Path | None, author: Author | 
             "no run.json in it",
             "correct --output; on Kafka leave it out",
         )
-    with closing(FolderLock(output)):
-        first = whole_steps(output)
+    with closing(FolderLock(output)), closing(ProgressLog(output)) as progress:
+        first = int(progress.commit_read.get("next_step", 0))
+        require_committed(output, first)
         _hand_over(output, key, later, first, author)
         carry_record(settings, output, key, later)
         key.advance_file(file, later.epoch)
@@ -373,26 +382,3 @@ def check_between_windows(covariance: Path | str | None, first_step: int) -> Non
             f"step {first_step}, position {position} of a window",
             f"run on to step {first_step - position + steps} with the key in use and stop there",
         )
-
-
-def whole_steps(output: Path) -> int:
-    """How many steps are published; :class:`OutputError` while one is only begun and needs its key again."""
-    decided, released = (_durable_lines(output / name) for name in ("decisions.jsonl", "releases.jsonl"))
-    if decided is None or decided != released:
-        step = LineCount.of(output / "releases.jsonl").lines
-        raise OutputError(
-            "every step that was started must be released before its noise key is erased",
-            f"step {step} started and not released, as the run was killed there",
-            "start the run once more with the key it has, let it end or stop it (SIGTERM), then change it",
-        )
-    return decided
-
-
-def _durable_lines(path: Path) -> int | None:
-    """The lines of a file, durable from now on; None where it ends in a torn one."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as content:
-        os.fsync(content.fileno())
-    count = LineCount.of(path)
-    return count.lines if count.bytes == path.stat().st_size else None

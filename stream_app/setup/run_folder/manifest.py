@@ -142,18 +142,13 @@ class Manifest:
             check_reason(self._stored, self._wanted, self._record.author)
         elif self._changed(self._stored, replaceable):
             self._stored, self.begins_anew = None, True
+        self.is_new = self._stored is None
 
     @property
-    def is_new(self) -> bool:
-        """Whether no earlier run has left one."""
-        return self._stored is None
-
-    @property
-    def has_other_facts(self) -> bool:
-        """Whether sensors, places or what is looked at more closely are not as the earlier run had them."""
+    def has_changed(self) -> bool:
+        """Whether something that may change is not as the earlier run had it."""
         return self._stored is not None and any(
-            key in self._stored and self._stored[key] != self._wanted.get(key)
-            for key in SHARPENED | {NETWORK, "sensors"}
+            key in self._stored and self._stored[key] != self._wanted.get(key) for key in ACCEPTABLE
         )
 
     @property

@@ -44,7 +44,7 @@ from stream_app.setup.run_folder.facts import (
     mechanisms_of,
 )
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID
-from stream_app.setup.run_folder.progress import load_progress
+from stream_app.setup.run_folder.progress import has_released, load_progress
 from stream_app.setup.run_folder.record import RECORD, held, last_facts, read_entries
 from stream_app.setup.sections import QuestionSettings
 from stream_app.setup.sensor_files import load_registry
@@ -440,8 +440,7 @@ def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegis
 
 def recorded_network(folder: Path) -> Network | None:
     """The places and sensors of a run that has released something; None where it recorded none, or is new."""
-    logs = (folder / "decisions.jsonl", *folder.glob("releases*.jsonl"))
-    if not any(log.exists() and log.stat().st_size for log in logs):
+    if not has_released(folder):
         return None
     facts = last_facts(read_entries(folder / RECORD))
     if facts is None and (folder / "run.json").is_file():

@@ -482,26 +482,60 @@ def test_counts_of_a_removed_sensor_in_open_steps_are_not_published(tmp_path: Pa
     assert letter["reason"] == "unknown_sensor"
 
 
-def test_sensors_do_not_change_in_the_middle_of_what_a_killed_run_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+AT_ONCE: dict[str, dict[str, Any]] = {
+    "sensors": {"rows": [*FIRST, NINE]},
+    "rule": {"rows": FIRST, "changed": {"release": {"mechanism": "gaussian", "sigma": 3.0}}},
+    "thresholds": {"rows": FIRST, "changed": {"thresholds": [0.5, 0.7]}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_after_a_kill_at_any_write_a_change_works_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """Its steps are gone through again: with the sensors they had, or not at all."""
-    disk = Disk(monkeypatch)
-    for crash_at in range(40, 100):
-        disk.operations, disk.crash_at, folder = 0, crash_at, tmp_path / str(crash_at)
+    """And gives the files of a run that ended before that step by itself, and was changed then."""
+    names = ["s1", "s9"] if what == "sensors" else ["s1", "s2"]
+    everything = BEFORE + lines_of(messages(CHANGE, STEPS, names))
+    change = partial(go, content=everything, **AT_ONCE[what], **accepted())
+    disk, expected, seen = Disk(monkeypatch), {}, set()
+    go(tmp_path / "counted", FIRST, BEFORE)
+    for crash_at in range(1, disk.operations, 2):
+        folder = tmp_path / str(crash_at) / "out"
+        disk.operations, disk.crash_at = 0, crash_at
         with pytest.raises(Crash):
             go(folder, FIRST, BEFORE)
-        committed = int(load_progress(folder).get("next_step", 0))
-        if 0 < committed < (folder / "releases.jsonl").read_bytes().count(b"\n"):
-            break
-    else:
-        raise AssertionError("no kill left a published step that is not committed")
-    disk.crash_at = -1
+        disk.crash_at = -1
+        step = int(load_progress(folder).get("next_step", 0))
+        assert not step or check_run(folder).is_whole, folder
+        if step not in expected:
+            ended = tmp_path / f"ended-{step}" / "out"
+            if step:
+                go(ended, FIRST, lines_of(messages(0, step, ["s1", "s2"])))
+            change(ended)
+            expected[step] = everything_in(ended)
+        change(folder)
+        assert everything_in(folder) == expected[step], folder
+        (at,) = [each.step for each in read_entries(folder / "record.jsonl") if each.kind == "changed"] or [0]
+        assert at == step
+        seen.add(step)
+    assert len(seen) >= CHANGE
+
+
+def test_what_an_earlier_version_left_uncommitted_is_gone_through_again_before_a_change(
+    tmp_path: Path, first: Path
+) -> None:
+    """Its steps come with the sensors they had, or not at all; nothing is written then."""
+    folder = tmp_path / "out"
+    shutil.copytree(first, folder)
+    wanted = everything_in(folder)
+    (folder / "progress.json").unlink()
     before = files(folder)
-    with pytest.raises(RunChangedError, match="start the run once more with what it had"):
+    with pytest.raises(RunChangedError, match="start the run once more with the key it has and all else"):
         go(folder, [*FIRST, NINE], BEFORE, **accepted())
     assert files(folder) == before
     go(folder, FIRST, BEFORE)
+    assert everything_in(folder) == wanted
     go(folder, [*FIRST, NINE], BEFORE, **accepted())
 
 

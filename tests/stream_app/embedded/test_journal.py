@@ -15,8 +15,9 @@ from stream_app.embedded.assembly import FILE as SNAPSHOT
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
+from stream_app.setup.run_folder.progress import CHANGES, WHOLE, log_lines
 from stream_app.setup.run_folder.record import Author
-from stream_app.wire.messages import StepDecision, StepRelease
+from stream_app.wire.messages import Reading, StepDecision, StepRelease
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     TickingClock,
@@ -30,24 +31,81 @@ from tests.stream_app.engine_support import (
 def published(journal: Journal, steps: int) -> None:
     """Publish and commit some empty steps."""
     for step in range(steps):
-        journal.append(StepDecision(step=step, decisions=()), StepRelease(step=step, releases=()))
-        journal.publish()
+        journal.keep("decisions", StepDecision(step=step, decisions=()).line())
+        journal.publish(StepRelease(step=step, releases=()))
+        journal.commit(Commit(step + 1))
 
 
-def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path) -> None:
-    """A release is a fact from its line's end on; a decision without a release is none."""
+@pytest.mark.parametrize("has_commit", [True, False])
+def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path, has_commit: bool) -> None:
+    """A release is a fact from its line's end on; a decision without a release is none.
+
+    Where the commit is lost, the steps are gone through again, and give what they have given or are refused.
+    """
     journal = Journal(tmp_path, {})
     published(journal, 2)
     journal.close()
+    lines = {name: (tmp_path / name).read_bytes() for name in ("releases.jsonl", "decisions.jsonl")}
     with (tmp_path / "releases.jsonl").open("ab") as file:
         file.write(b'{"v":1,"type":"rel')
     with (tmp_path / "decisions.jsonl").open("ab") as file:
         file.write(StepDecision(step=2, decisions=()).line())
+    if not has_commit:
+        (tmp_path / "progress.json").unlink()
     again = Journal(tmp_path, {})
-    assert [release.step for _, release in again.published_since()] == [0, 1]
+    assert again.last_commit.next_step == (2 if has_commit else 0)
+    assert lines == {name: (tmp_path / name).read_bytes() for name in lines}
+    if not has_commit:
+        published(again, 2)
+        assert lines == {name: (tmp_path / name).read_bytes() for name in lines}
     again.close()
-    for name in ("releases.jsonl", "decisions.jsonl"):
-        assert len((tmp_path / name).read_bytes().splitlines()) == 2
+    if not has_commit:
+        (tmp_path / "progress.json").unlink()
+        again = Journal(tmp_path, {})
+        with pytest.raises(RunChangedError, match="must go on as it was published beyond the last commit"):
+            again.publish(StepRelease(step=7, releases=()))
+        again.close()
+    assert lines == {name: (tmp_path / name).read_bytes() for name in lines}
+
+
+@pytest.mark.parametrize("harm", ["cut", "zeros"])
+def test_what_the_logs_lack_is_read_and_completed_from_the_commit(tmp_path: Path, harm: str) -> None:
+    """However much of its lines a kill or a loss of power kept out of them, and whoever reads meanwhile."""
+    journal = Journal(tmp_path / "run", {})
+    published(journal, 5)
+    journal.close()
+    whole = {name: (tmp_path / "run" / name).read_bytes() for name in ("decisions.jsonl", "releases.jsonl")}
+    most = min(map(len, whole.values()))
+    for lost in range(0, most, 9):
+        for name, data in whole.items():
+            (tmp_path / "run" / name).write_bytes(data[: len(data) - lost])
+            if harm == "zeros":
+                with (tmp_path / "run" / name).open("ab") as file:
+                    file.write(b"\0" * lost)
+            elif lost:
+                assert b"".join(log_lines(tmp_path / "run" / name)) == data
+        Journal(tmp_path / "run", {}).close()
+        assert whole == {name: (tmp_path / "run" / name).read_bytes() for name in whole}
+
+
+def test_lines_that_the_logs_have_for_good_leave_the_commit(tmp_path: Path) -> None:
+    """They are held for some hundred steps, and not at the end; a log that lost such a line is refused."""
+    journal, most = Journal(tmp_path, {}), 0
+    for number in range(1, 400):
+        journal.keep("decisions", StepDecision(step=number - 1, decisions=()).line())
+        journal.publish(StepRelease(step=number - 1, releases=()))
+        journal.commit(Commit(number), may_wait=True)
+        journal.commit(Commit(number))
+        most = max(most, (tmp_path / "progress.json").stat().st_size)
+    assert most < 40_000
+    assert b'"lines"' in b"".join((tmp_path / name).read_bytes() for name in (WHOLE, CHANGES))
+    journal.commit(Commit(400), whole=True)
+    journal.close()
+    assert b'"lines"' not in (tmp_path / WHOLE).read_bytes()
+    assert not (tmp_path / CHANGES).read_bytes()
+    (tmp_path / "releases.jsonl").write_bytes((tmp_path / "releases.jsonl").read_bytes()[:-1])
+    with pytest.raises(OutputError, match=r"restore .*jsonl"):
+        Journal(tmp_path, {})
 
 
 def test_what_was_not_committed_is_cut_from_risks_and_dead_letters(tmp_path: Path) -> None:
@@ -107,7 +165,7 @@ def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: 
     journal = Journal(tmp_path, {})
     published(journal, 3)
     journal.keep("risks", b"one\n")
-    journal.commit(Commit(3))
+    journal.commit(Commit(3), whole=True)  # else the commit itself holds the last lines
     journal.close()
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(OutputError, match=r"restore .*jsonl.* from a backup; a new deployment would forget"):
@@ -207,6 +265,30 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
     for folder in disk.mended(range(1, operations), run, tmp_path):
         assert outputs_of(folder) == expected, folder
     assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4
+
+
+@pytest.mark.slow
+def test_a_release_that_was_committed_stands_whatever_is_read_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One durable release per sensor and step: no other count changes it, also before it is in its log."""
+    day = messages_of_a_day(7, 5)
+    others = [each.model_copy(update={"count": 99}) if isinstance(each, Reading) else each for each in day]
+    disk, steps = Disk(monkeypatch), set()
+    run_on(tmp_path / "whole", [lines_of(day)], settings=LITTLE_WORK)
+    for crash_at in range(10, disk.operations, 3):
+        folder = tmp_path / str(crash_at)
+        disk.operations, disk.crash_at = 0, crash_at
+        with pytest.raises(Crash):
+            run_on(folder, [lines_of(day)], settings=LITTLE_WORK)
+        disk.crash_at = -1
+        logs = {name: b"".join(log_lines(folder / name)) for name in ("releases.jsonl", "decisions.jsonl")}
+        run_on(folder, [lines_of(others)], settings=LITTLE_WORK)
+        for name, log in logs.items():
+            assert (folder / name).read_bytes().startswith(log)
+            assert (folder / name).read_bytes().count(b"\n") == 7
+        steps.add(logs["releases.jsonl"].count(b"\n"))
+    assert len(steps) > 3
 
 
 def test_a_run_to_which_nothing_comes_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,7 @@ def test_a_record_is_whole_after_a_kill_in_the_middle_of_a_write(tmp_path: Path)
     record.compare(tmp_path)
     for number in range(5):
         record.note("releases", [b"%d\n" % number])
+        record.save()
         data = record.path.read_bytes()
         begin = 4096 * ((number + 1) % 2)
         for cut in (1, 50, 200):
@@ -163,8 +164,9 @@ def test_of_lines_noted_together_those_that_are_missing_may_only_come_as_noted(t
     first, group = [b"0\n", b"1\n"], [b"%d\n" % number for number in range(2, 7)]
     record, log = KeyRecord(tmp_path / "k.published"), tmp_path / "releases.jsonl"
     record.compare(tmp_path)
-    record.note("releases", first)
-    record.note("releases", group)
+    for lines in (first, group):
+        record.note("releases", lines)
+        record.save()
     record.close()
     noted = record.path.read_bytes()
     assert [len(each) for each in read_record(record.path)["releases"][1:]] == [64, 64, 4]
@@ -178,6 +180,7 @@ def test_of_lines_noted_together_those_that_are_missing_may_only_come_as_noted(t
             again.save()
             for begin in range(there, 9, together):
                 again.note("releases", lines[begin : min(begin + together, 9)])
+                again.save()
             again.close()
             assert read_record(record.path)["releases"][0] == 9
         for other in range(there, 7):
@@ -208,9 +211,14 @@ def test_the_longest_note_fits_in_its_place(tmp_path: Path) -> None:
     for log in ("releases", "revised"):
         for _ in range(2):
             record.note(log, [b"a line\n"] * MOST_TOGETHER)
+            record.save()
             assert record.path.stat().st_size <= 2 * 4096
+    for log in ("releases", "revised"):  # late values of a whole day in one commit
+        record.note(log, [b"a line\n"] * 100 * MOST_TOGETHER)
+    record.save()
     record.close()
-    assert read_record(record.path)["revised"][0] == 2 * MOST_TOGETHER
+    assert read_record(record.path)["revised"][0] == 102 * MOST_TOGETHER
+    assert record.path.stat().st_size <= 2 * 4096
 
 
 def test_two_runs_never_have_one_key(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from models.mechanisms import Gaussian, Raw, Tiered, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
-from stream_app.embedded.journal import REVISED_FILE, RevisedLog
-from stream_app.exceptions import OutputError
+from stream_app.embedded.journal import REVISED_FILE, Commit, Journal
+from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Disk
 from tests.stream_app.engine_support import (
@@ -235,21 +235,29 @@ def release_of(step: int, *entries: tuple[str, int, int | None]) -> StepRelease:
 
 
 def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: Path) -> None:
-    """A restart with another key would publish a second noise of the same value."""
-    log = RevisedLog(tmp_path, 0)
-    log.publish(release_of(1, ("A", 5, None)))
-    assert log.log is not None
-    committed = log.log.length
-    log.publish(release_of(1, ("A", 6, 2)))
-    log.close()
+    """A restart with another key would publish a second noise of the same value: it is refused.
+
+    What gives the same again stands once, as an earlier version left it where it was killed.
+    """
+    journal = Journal(tmp_path, {})
+    journal.publish(release_of(1, ("A", 5, None)), "revised")
+    journal.commit(Commit())
+    journal.close()
     with (tmp_path / REVISED_FILE).open("ab") as file:
-        file.write(b'{"v":1,"type":"rel')
-    again = RevisedLog(tmp_path, committed)
-    again.publish(release_of(1, ("A", 99, 2), ("B", 3, 2)))
+        file.write(release_of(1, ("A", 6, 2)).line() + b'{"v":1,"type":"rel')
+    again = Journal(tmp_path, {})
+    with pytest.raises(RunChangedError, match=r"revised\.jsonl must go on as it was published"):
+        again.publish(release_of(1, ("A", 99, 2)), "revised")
+    again.close()
+    again = Journal(tmp_path, {})
+    again.publish(release_of(1, ("A", 6, 2)), "revised")
+    again.publish(release_of(1, ("B", 3, 2)), "revised")
+    again.commit(Commit(), whole=True)
     again.close()
     assert [(each["sensor"], each["value"]) for each in revised(tmp_path)] == [("A", 5), ("A", 6), ("B", 3)]
+    (tmp_path / REVISED_FILE).write_bytes((tmp_path / REVISED_FILE).read_bytes()[:-40])
     with pytest.raises(OutputError, match=r"restore revised\.jsonl"):
-        RevisedLog(tmp_path, 10_000)
+        Journal(tmp_path, {})
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.records import person_records
-from stream_app.setup.run_folder.durable import AppendFile, parsed_lines
+from stream_app.setup.run_folder.durable import AppendFile
 from stream_app.setup.run_folder.people_record import (
     NewPriors,
     as_accounted,
@@ -31,6 +31,7 @@ from stream_app.setup.run_folder.people_record import (
     first_step,
     kept_file,
 )
+from stream_app.setup.run_folder.progress import parsed_lines
 from stream_app.steps import JsonlRisks
 from stream_app.steps.policy import Decided
 from stream_app.wire import StepDecision

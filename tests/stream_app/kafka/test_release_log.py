@@ -37,7 +37,7 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     publisher = KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60, clamp_negative=True)
     released = release_of(schedule, publisher.publish(schedule, [0, 0]))
     accounts: Any = None  # are elsewhere
-    closed = ClosedStep(schedule, released, (), accounts, (), is_replayed=False)
+    closed = ClosedStep(schedule, released, (), accounts, ())
     topics = Topics.of(configured)
     written_to = {topic: value or b"" for topic, _, value, _ in StepRecords(topics).of(closed)}
     readings = [entry.tiers or {} for entry in released.releases]

@@ -377,8 +377,7 @@ def test_a_kill_before_the_record_leaves_nothing_that_the_next_start_does_not_me
     begin: dict[str, Any] = {"settings": {"release": release, "grace": 3}}
     whole = tmp_path / "whole"
     run_on(whole, [lines_of(DAY)], **begin)
-    from stream_app.embedded import journal
-    from stream_app.setup.run_folder import manifest, record
+    from stream_app.setup.run_folder import description, manifest, record
 
     class Killed(BaseException):
         """The process is gone."""
@@ -387,7 +386,7 @@ def test_a_kill_before_the_record_leaves_nothing_that_the_next_start_does_not_me
         raise Killed
 
     for number, (module, name) in enumerate(
-        ((journal, "replace_file"), (record, "sync_folder"), (manifest, "replace_file"))
+        ((description, "replace_file"), (record, "sync_folder"), (manifest, "replace_file"))
     ):
         folder = tmp_path / f"killed-{number}"
         with monkeypatch.context() as dying:

@@ -80,27 +80,41 @@ def test_released_values_stand_and_later_ones_are_drawn_with_the_next_key(tmp_pa
 def test_a_step_that_was_begun_is_finished_with_its_own_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed anywhere, a run either goes on with the next key or is to be continued first."""
+    """Killed anywhere, a run goes on with the next key: what was committed has its lines, the rest was not
+    begun."""
     before = Deployment(tmp_path / "before").run(HALF)
     after = Deployment(tmp_path / "after", epoch=1).run(HALF)
     disk = Disk(monkeypatch)
     Deployment(tmp_path / "counted").run(HALF)
-    refused, crashes = 0, range(40, disk.operations, 11)
-    for crash_at in crashes:
+    firsts = set()
+    for crash_at in range(40, disk.operations, 11):
         deployment = Deployment(tmp_path / str(crash_at))
         disk.operations, disk.crash_at = 0, crash_at
         with pytest.raises(Crash):
             deployment.run(HALF)
         disk.crash_at = -1
-        try:
-            first = deployment.advance().first_step
-        except OutputError as error:
-            assert "start the run once more with the key it has" in str(error)
-            refused += 1
-            assert deployment.run(HALF) == before
-            first = deployment.advance().first_step
+        first = deployment.advance().first_step
+        assert first is not None
         assert deployment.run(HALF) == before[:first] + after[first:]
-    assert 0 < refused < len(crashes)
+        firsts.add(first)
+    assert len(firsts) > 2
+
+
+def test_no_key_is_erased_that_a_step_of_an_earlier_version_still_needs(tmp_path: Path) -> None:
+    """Which may be out in part, and has to be finished first."""
+    before = Deployment(tmp_path / "before").run(HALF)
+    after = Deployment(tmp_path / "after", epoch=1).run(DAY)
+    deployment = Deployment(tmp_path / "deployment")
+    deployment.run(HALF)
+    log = deployment.output / "releases.jsonl"
+    log.write_bytes(log.read_bytes()[:-20])
+    for name in ("progress.json", "progress.jsonl"):
+        (deployment.output / name).unlink(missing_ok=True)
+    with pytest.raises(OutputError, match="start the run once more with the key it has"):
+        deployment.advance()
+    assert deployment.run(HALF) == before
+    assert deployment.advance().first_step == len(before)
+    assert deployment.run(DAY) == before + after[len(before) :]
 
 
 @pytest.mark.slow

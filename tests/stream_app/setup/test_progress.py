@@ -165,6 +165,15 @@ def test_counts_of_forgotten_steps_do_not_stay(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_count_that_comes_after_another_was_dropped_is_written(tmp_path: Path) -> None:
+    """As where a sensor is removed from an open step: how many counts there are says nothing."""
+    log, step = ProgressLog(tmp_path), {"step": 0, "sensors": ["A", "B"], "waiting": {}}
+    for counts in ({"A": 1}, {"B": 2}):
+        log.write({"window": {"next_step": 0}}, {0: {**step, "counts": counts}})
+    log.close()
+    assert load_progress(tmp_path)["window"]["steps"][0]["counts"]["B"] == 2
+
+
 def written(folder: Path) -> list[dict[str, Any]]:
     """A whole and three lines; the commit after each."""
     log, found = ProgressLog(folder), []

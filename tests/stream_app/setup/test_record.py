@@ -14,7 +14,7 @@ import pytest
 from stream_app.analysis.checked_run import check_run
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.setup.run_folder import record as record_module
-from stream_app.setup.run_folder.durable import digests_of_file, extended
+from stream_app.setup.run_folder.durable import digests_of, extended, whole_lines
 from stream_app.setup.run_folder.manifest import weakened
 from stream_app.setup.run_folder.record import (
     Author,
@@ -249,9 +249,9 @@ def test_a_digest_of_lines_does_not_depend_on_how_they_were_written(tmp_path: Pa
     (tmp_path / "log").write_bytes(b"".join(lines))
     assert extended("", b"".join(lines)) == extended(extended("", lines[0]), b"".join(lines[1:]))
     whole, two = extended("", b"".join(lines)), extended("", b"".join(lines[:2]))
-    found = digests_of_file(tmp_path / "log", (0, 16, 17, 24, 32))
+    found = digests_of(whole_lines(tmp_path / "log"), (0, 16, 17, 24, 32))
     assert found == {0: "", 16: two, 17: None, 24: whole, 32: None}
-    assert digests_of_file(tmp_path / "none", (0, 8)) == {0: "", 8: None}
+    assert digests_of(whole_lines(tmp_path / "none"), (0, 8)) == {0: "", 8: None}
 
 
 @pytest.mark.parametrize(

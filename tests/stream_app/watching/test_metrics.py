@@ -286,6 +286,6 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "cleared", "rounds"), 0)
     why = DecisionReason(reason=BudgetReason.NO_ANSWER, **counts)
     release = StepRelease(step=0, releases=())
-    step = ClosedStep(StepSchedule(0, ()), release, (), None, (), is_replayed=False, why=why)
+    step = ClosedStep(StepSchedule(0, ()), release, (), None, (), why=why)
     metrics.closed(step.event())
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1
