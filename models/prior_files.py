@@ -714,7 +714,7 @@ def write_parquet(population: Population, file: BinaryIO) -> None:
         label[_FITTED] = json.dumps(population.fitted.as_json(), ensure_ascii=False)
     schema = pa.schema([*_SCHEMA, *_said_of_each(population)]).with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
-    # a dictionary of probabilities, tried and given up, would take half of the time; nobody asks for statistics
+    # a dictionary of probabilities, tried and given up, takes half of the time; nobody asks for statistics
     with pq.ParquetWriter(
         file, schema, compression="zstd", use_dictionary=False, write_statistics=False
     ) as writer:

@@ -44,9 +44,10 @@ def words_of(folder: Path, tmp_path: Path) -> str:
 
 
 def most_over(folder: Path, limit: RiskBudget) -> list[int]:
-    """People over the limit after each step, counted anew from everybody's risk."""
-    settings = read_run(folder).settings
-    horizon = HorizonSettings(settings["horizon"], settings["mistakes"], tuple(settings["thresholds"]))
+    """People over the limit after each step, counted anew from everybody's risk, with as much work."""
+    said = read_run(folder).settings
+    rules = said["horizon"], said["mistakes"], tuple(said["thresholds"])
+    horizon = HorizonSettings(*rules, operations=said["sharpen_operations"], decided=limit)
     accountant = ContinuousAccountant(population(PEOPLE), horizon)
     counts = []
     for step in read_decisions(folder / "decisions.jsonl", REGISTRY):
