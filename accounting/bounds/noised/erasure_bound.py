@@ -216,12 +216,14 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     rest = 0.0 if are_all else max(0.0, 1.0 - float(sets.probability.sum()))
     if everything is not None and everything.operations * len(sets.kept) > _MOST_ENUMERATION:
         everything = None
-    looking = _Looking(question, sensors, sets, guess)
+    for_all = usable_order(
+        question.exposure, question.mistakes, question.effort, _MOST_OPERATIONS / len(sets.kept)
+    )
     if everything is None and len(sets.kept) > _SAMPLED:
-        kept, weight = _spread(sets.probability)
-        if lowers_little(looking.values(kept, looking.for_all), weight, rest):
+        some, weight = _spread(sets.probability)
+        if lowers_little(_values(question, sensors, sets.kept[some], guess, for_all), weight, rest):
             return None
-    values = looking.all_values()
+    values = _all_values(question, sensors, sets, guess, for_all)
     if everything is not None:
         own_label = np.arange(1, question.exposure.place_count + 1)
         optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
@@ -243,60 +245,43 @@ def _expected(
     values: NDArray[np.float64], weight: NDArray[np.float64], rest: float, raw: NDArray[np.float64]
 ) -> tuple[float, float]:
     """Success and nats on average over sets with these values (S, 2); the ``rest`` has those of ``raw``."""
-    success, nats = weight @ np.minimum(values, raw) + rest * raw
+    success, nats = (weight[:, np.newaxis] * np.minimum(values, raw)).sum(axis=0) + rest * raw
     return float(success), float(nats)
 
 
-class _Looking:
-    """Success bound and information of kept sets: of the likeliest ones at the full moment order.
+def _all_values(
+    question: Question, sensors: SensorSteps, sets: KeptSets, guess: float, for_all: int
+) -> NDArray[np.float64]:
+    """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
-    What is left gets the order that is affordable for all of them; a low order on every set would waste the
-    noise, for the likeliest sets keep little and are where a high order lowers the bound most.
+    What is left gets the order that is affordable ``for_all`` of them; a low order on every set would waste
+    the noise, for the likeliest sets keep little and are where a high order lowers the bound most.
     """
-
-    def __init__(self, question: Question, sensors: SensorSteps, sets: KeptSets, guess: float) -> None:
-        self._question, self._sensors, self._sets, self._guess = question, sensors, sets, guess
-        exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
-        self.full = usable_order(exposure, mistakes, effort)
-        self.for_all = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept))
-
-    def all_values(self) -> NDArray[np.float64]:
-        """Those of every set, (S, 2)."""
-        affordable = int(
-            _MOST_OPERATIONS / max(Size.of(self._question.exposure).operations(max(self.full, 1)), 1.0)
-        )
-        likeliest_first = np.argsort(-self._sets.probability, kind="stable")
-        values = np.empty((likeliest_first.size, 2))
-        for group, order in zip(
-            np.split(likeliest_first, [affordable]), (self.full, self.for_all), strict=True
-        ):
-            if group.size:
-                values[group] = self.values(group, order)
-        return values
-
-    def values(self, group: NDArray[np.int64], order: int) -> NDArray[np.float64]:
-        """Those of a group of sets, (G, 2), by the moment bound of an order."""
-        question, exposure, kept = self._question, self._question.exposure, self._sets.kept[group]
-        are_many = exposure.pattern_count > _MOST_WALKED
-        least_pattern = max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN
-        vectors = _affordable_vectors(exposure, self._sensors, kept, question)
-        powers = exposure.powers if order > 1 else exposure.no_powers
-        guess = max(self._guess, 1e-300)  # ln q must be finite
-        found = np.empty((group.size, 2))
-        _fill_kept_sets(
-            *(found, exposure.person, exposure.marginal, powers, guess, self._sensors, kept),
-            *(question.mistakes, vectors, order, least_pattern),
-        )
-        return found
+    full = usable_order(question.exposure, question.mistakes, question.effort)
+    affordable = int(_MOST_OPERATIONS / max(Size.of(question.exposure).operations(max(full, 1)), 1.0))
+    likeliest_first = np.argsort(-sets.probability, kind="stable")
+    values = np.empty((likeliest_first.size, 2))
+    for group, order in zip(np.split(likeliest_first, [affordable]), (full, for_all), strict=True):
+        if group.size:
+            values[group] = _values(question, sensors, sets.kept[group], guess, order)
+    return values
 
 
-def _affordable_vectors(
-    exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], question: Question
-) -> int:
-    """Vectors of the frontier bound that are affordable for each of these sets."""
+def _values(
+    question: Question, sensors: SensorSteps, kept: NDArray[np.bool_], guess: float, order: int
+) -> NDArray[np.float64]:
+    """Those of some kept sets, (G, 2), by the moment bound of an order and as many vectors as it may take."""
+    exposure, effort = question.exposure, question.effort
     hits = sensors.always.sum() + kept @ sensors.cover.sum(axis=1)
     typical = replace(Size.of(exposure), hits=int(np.sqrt(np.mean(hits**2))))
-    return affordable_vectors(typical, question.mistakes, question.effort.vectors, _MOST_FRONTIER / len(kept))
+    vectors = affordable_vectors(typical, question.mistakes, effort.vectors, _MOST_FRONTIER / len(kept))
+    are_many = exposure.pattern_count > _MOST_WALKED
+    least_pattern = max(LEAST_PATTERN, 1.0 / effort.patterns) if are_many else LEAST_PATTERN
+    powers = exposure.powers if order > 1 else exposure.no_powers
+    known = exposure.person, exposure.marginal, powers, max(guess, 1e-300), sensors  # ln q must be finite
+    found = np.empty((len(kept), 2))
+    _fill_kept_sets(found, *known, kept, question.mistakes, vectors, order, least_pattern)
+    return found
 
 
 def _compute(question: Question) -> float | None:
