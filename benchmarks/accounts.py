@@ -172,7 +172,7 @@ share and rank; *peak* is the memory of the whole process, a piece of people wit
 included. With *everybody apart* each person has an account, as it was for all before; *named* people are
 listed one by one; of *weights* each persona is listed once and counts for as many people. Figures are the
 same, bit for bit. Only *made* grows with named people: each is compared once, and the priors of each piece
-are looked at again. The machine was shared with other work: compare rows, not with others.
+are looked at again. Nothing else was running.
 
 """
 

@@ -327,7 +327,7 @@ HEAD = """# What people wait for
 `python -m benchmarks.goals`: processor time on one thread, medians of one run, each part in a process of its
 own. A *limit* is what the same takes without that work, or the machine; a *peer* is what an engineer would
 write, compiled and run in turn with us. *Times* is ours over a limit, or how many times as fast as a peer we
-are. The machine was shared with other work: compare what stands in one row.
+are. Two cores, nothing else running.
 
 """
 
