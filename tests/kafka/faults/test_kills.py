@@ -38,7 +38,7 @@ def test_kills_change_nothing_where_a_budget_is_kept_in_the_crowd(kafka: Broker,
     """
     population, sensors, messages = small_city(200)
     population = replace(population, weights=np.tile([1.0, 3.0, 0.4, 12.5], 50))
-    steps, seed = 150, 20261123
+    steps, seed = 100, 20261123
     crowd = {
         "adversary": "crowd",
         "release": {

@@ -65,7 +65,7 @@ def test_releases_and_risks_are_those_of_the_embedded_engine(
 
 def test_kills_of_every_kind_of_process_change_nothing_under_a_budget(kafka: Broker, tmp_path: Path) -> None:
     population, sensors, messages = small_city(100)
-    steps, seed = 120, 20261124
+    steps, seed = 80, 20261124
     given = {"regions": spread(sensors, 3), "release": BUDGET, "kafka": {"answer_seconds": 60}}
     workers = {"intake": 2, "coordinator": 1, "account": 1}
     with OnKafka(tmp_path / "kills", kafka.address, population, sensors, **given) as deployment:
