@@ -9,7 +9,7 @@ whenever and by whomever it is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import ceil, sqrt
@@ -23,7 +23,7 @@ from models.releases import CountingWindow, Sensor
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import parsed_line, replace_file, whole_lines
-from stream_app.setup.run_folder.progress import load_progress, log_lines
+from stream_app.setup.run_folder.progress import load_progress, steps_out
 from stream_app.setup.run_folder.run_settings import days_of_run, load_run, registries_of
 from stream_app.setup.sections import OccupancySettings
 from stream_app.setup.total_levels import Level, Occupancy, Space, Whole
@@ -327,13 +327,11 @@ _LOGS = ("releases.jsonl", "revised.jsonl")
 class RunTotals:
     """The totals of a run's folder, made as its logs grow.
 
-    Of tiered releases only what everybody may read is added up. ``lines`` reads a log: whoever looks at a run
-    that may have been killed reads :func:`.log_lines`.
+    Of tiered releases only what everybody may read is added up.
     """
 
     def __init__(self, folder: Path, totals: Totals) -> None:
         self._folder, self._totals = folder, totals
-        self.lines: Callable[[Path, int], Iterator[bytes]] = whole_lines
         self._read = dict.fromkeys(_LOGS, 0)
         self._next = 0
 
@@ -348,7 +346,7 @@ class RunTotals:
 
     def _new(self, name: str) -> Iterator[StepRelease]:
         path = self._folder / name
-        for line in self.lines(path, self._read[name]):
+        for line in whole_lines(path, self._read[name]):
             self._read[name] += len(line)
             yield parsed_line(StepRelease, path, line)
 
@@ -407,11 +405,9 @@ class TotalsFile(Observer):
 
 
 def complete_totals(folder: Path, levels: Sequence[Level] = (), level: float | None = None) -> list[Total]:
-    """All totals of a run that are complete at its last commit."""
-    next_step = int(load_progress(folder).get("next_step", 0))
-    totals = totals_of_run(folder, levels, level)
-    totals.lines = log_lines
-    return list(totals.until(next_step))
+    """All totals of a run that are complete at its last commit, of steps that are out."""
+    next_step = min(int(load_progress(folder).get("next_step", 0)), steps_out(folder))
+    return list(totals_of_run(folder, levels, level).until(next_step))
 
 
 class TotalsWithReleases:

@@ -89,6 +89,17 @@ def parsed_lines(kind: type[Model], path: Path, start: bytes = b"") -> Iterator[
     return (parsed_line(kind, path, line) for line in log_lines(path) if line.startswith(start))
 
 
+def steps_out(folder: Path) -> int:
+    """How many steps are out with all that came late: of others a commit still holds lines, or may."""
+    at, logs = _Commits.of(folder), {log: folder / f"{log}.jsonl" for log in ("releases", "revised")}
+    released = sum(1 for _ in whole_lines(logs["releases"]))
+    lengths, held = at.fields.get("lengths", {}), at.lines.get("releases", "").count("\n")
+    for log, path in logs.items():
+        if (path.stat().st_size if path.exists() else 0) < lengths.get(log, 0):
+            return min(released, int(at.fields["next_step"]) - held)
+    return released
+
+
 def has_released(folder: Path) -> bool:
     """Whether a step, or a part of one, was decided or released, as far as any file shows."""
     logs = (folder / "decisions.jsonl", *folder.glob("releases*.jsonl"))

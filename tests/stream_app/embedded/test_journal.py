@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.analysis.run_lines import public_releases
 from stream_app.embedded.assembly import FILE as SNAPSHOT
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
-from stream_app.setup.run_folder.progress import CHANGES, WHOLE, log_lines
+from stream_app.setup.run_folder.progress import CHANGES, WHOLE, log_lines, steps_out
 from stream_app.setup.run_folder.record import Author
 from stream_app.wire.messages import Reading, StepDecision, StepRelease
 from tests.stream_app.engine_support import (
@@ -84,6 +85,10 @@ def test_what_the_logs_lack_is_read_and_completed_from_the_commit(tmp_path: Path
                     file.write(b"\0" * lost)
             elif lost:
                 assert b"".join(log_lines(tmp_path / "run" / name)) == data
+        out = sum(1 for _ in public_releases(tmp_path / "run"))
+        there = whole["releases.jsonl"][: len(whole["releases.jsonl"]) - lost]
+        assert out == there.count(b"\n"), "nobody is given what may not be noted beside the key"
+        assert steps_out(tmp_path / "run") <= out
         Journal(tmp_path / "run", {}).close()
         assert whole == {name: (tmp_path / "run" / name).read_bytes() for name in whole}
 
