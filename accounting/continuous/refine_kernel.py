@@ -260,9 +260,10 @@ def noised_success(
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
     ``known`` holds already: the tree ends where it cannot get below that. Where many counts may go either way
-    their patterns are told apart, and levels looked at before the tree; where very many may, only the former.
-    Not so where nothing is known, as of a crowd, and where labels are guessed: there exact counts count, too,
-    as they leave the state open. ``shift`` (C,) is :func:`normal_shifts` of the channels. ``enough`` is what
+    their patterns are told apart and a few levels looked at before the tree, and all levels after it if the
+    few were near the lowest; where very many may, only the first of these. Not so where nothing is known, as
+    of a crowd, and where labels are guessed: there exact counts count, too, as they leave the state open.
+    ``shift`` (C,) is :func:`normal_shifts` of the channels. ``enough`` is what
     the bound is compared with, or ``AS_LOW_AS_MAY_BE``.
     """
     if past.laws.shape[0] == 0:
@@ -270,24 +271,33 @@ def noised_success(
     steps, places = raw.hits.shape
     chain, most = raw.person.chain, _most_products(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-    uncertain, lowest, apart = _uncertain(raw, inside), 1.0, 1.0
+    uncertain, lowest, by_few, products = _uncertain(raw, inside), 1.0, 1.0, 0.0
     if uncertain > _MANY_UNCERTAIN:
         if shift.size > 0 and not is_labelled(chain):
-            apart = _by_telling_apart(raw, seen, horizon, past, shift)
+            lowest = _by_telling_apart(raw, seen, horizon, past, shift)
             if uncertain > _TREE_IS_TOO_LARGE:
-                return NoisedSuccess(apart, 0.0)
-        lowest = _by_levels(raw, seen, horizon, past)
+                return NoisedSuccess(lowest, 0.0)
+        if lowest > enough:
+            by_few = _by_levels(raw, seen, horizon, past, min(FEW_VECTORS, horizon.vectors))
+            lowest = min(lowest, by_few)
     moves, at_first = moves_of(raw.person, steps), 4.0 * most  # a few nodes lower many bounds
     nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
-    if nodes == 0 or min(lowest, apart) <= enough:
-        return NoisedSuccess(min(lowest, apart), 0.0)
-    expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
-    window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
-    at_least = left_out + past.left_out
-    enough = enough if enough < 0.0 else enough - at_least
-    limits = limits_for(window, nodes, min(known, lowest), enough)
-    found, _, products = sandwich_success(window, inside, past.laws, limits)
-    return NoisedSuccess(min(lowest, apart, found + at_least), products)
+    if lowest <= enough:
+        return NoisedSuccess(lowest, 0.0)
+    at_least, won = left_out + past.left_out, 0.0
+    if nodes > 0:
+        expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
+        window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
+        tree_enough = enough if enough < 0.0 else enough - at_least
+        limits = limits_for(window, nodes, min(known, lowest), tree_enough)
+        found, won, products = sandwich_success(window, inside, past.laws, limits)
+        lowest = min(lowest, found + at_least)
+        if 0.0 <= tree_enough < won:  # more is attained than is allowed
+            return NoisedSuccess(lowest, products)
+    is_near = by_few < 1.0 and by_few - won <= _LEVELS_FALL * (lowest - won)
+    if horizon.vectors > FEW_VECTORS and lowest > enough and is_near:
+        lowest = min(lowest, _by_levels(raw, seen, horizon, past, horizon.vectors))
+    return NoisedSuccess(lowest, products)
 
 
 @jit
@@ -323,12 +333,12 @@ def _by_telling_apart(
 
 
 @jit
-def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past) -> float:
+def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, vectors: int) -> float:
     """The frontier bound with counts in levels; 1 where it is too large."""
     steps, places = raw.hits.shape
-    if horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+    if vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
         return 1.0
-    most, effort = SEQUENCES * horizon.vectors, noised_effort(horizon.vectors)
+    most, effort = SEQUENCES * vectors, noised_effort(vectors)
     channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
     outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
     found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
@@ -432,6 +442,7 @@ LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.1
 _PER_COUNT, _PER_LAW, PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
+_LEVELS_FALL = 1.4  # times as much as all levels a few of them leave above what is attained, or less
 _MANY_UNCERTAIN = 8  # such counts, above which patterns are told apart, and levels looked at before the tree;
 _TREE_IS_TOO_LARGE = 18  # above which that is enough: the rest takes ten times as long, and is hardly lower
 _AS_SEQUENCES = 16.0  # the work of telling apart, in sequences of levels

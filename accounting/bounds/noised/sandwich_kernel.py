@@ -882,17 +882,20 @@ def _grow(  # noqa: PLR0912 - one loop over looks
 ) -> None:
     """Grow the tree until bound and won are close, where a closer look gains most first.
 
-    Or until a quarter of the work is done and the rest will hardly bring the bound below what is known: each
-    fourfold work lowers it by hardly more than the last.
+    Or until a sixteenth or a quarter of the work is done and the rest will hardly bring the bound below what
+    is known: each fourfold work lowers it by hardly more than the last, at first by up to twice as much.
     """
-    root, tolerance, before, is_promising = 0, limits.close, np.inf, False
+    root, tolerance, before, fourfold = 0, limits.close, np.inf, 3
     while tree.gain[root] > 0.0:
-        if before == np.inf and tree.spent[0] > window.operations / 16.0:
-            before = tree.bound[root]
-        if not is_promising and tree.spent[0] > window.operations / 4.0:
-            is_promising = tree.bound[root] - limits.known <= before - tree.bound[root]
-            if not is_promising:
+        has_come = False
+        while fourfold > 0 and tree.spent[0] > window.operations / 4.0**fourfold:
+            has_come, fourfold = True, fourfold - 1
+        if has_come:
+            if tree.bound[root] - limits.known > (fourfold + 1) ** 2 * (before - tree.bound[root]):
                 break
+            before = tree.bound[root]
+            if fourfold == 2 and before > 1.0 - limits.close:  # cut, which does not say how fast it falls
+                before = np.inf
         is_enough = tree.won[root] >= limits.known or _is_decided(limits, tree)
         tolerance = max(limits.close, limits.precision * (tree.won[root] - guess))
         if is_enough or tree.bound[root] - tree.won[root] <= tolerance:

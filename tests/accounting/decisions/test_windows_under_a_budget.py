@@ -178,7 +178,7 @@ def check(found: Decided, *, in_hindsight: bool) -> int:
 def test_no_adversary_is_above_the_limit(in_hindsight: bool, knows_what_comes: bool) -> None:
     """Of anybody whose habits keep it; with windows that were decided before it was known what is counted."""
     compared = released = 0
-    for seed in some(64 if in_hindsight else 40):
+    for seed in some(96 if in_hindsight else 40):
         found = decide(seed, in_hindsight=in_hindsight, knows_what_comes=knows_what_comes)
         compared += check(found, in_hindsight=in_hindsight)
         released += sum(
