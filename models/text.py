@@ -28,8 +28,8 @@ def cell_text(cell: str) -> str:
 
 
 def number_of(number: int, one: str, many: str | None = None) -> str:
-    """A number of things in words: ``1 step``, ``2 steps``; ``many`` where that is not ``one`` with an s."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    """A number of things in words: ``1 step``, ``2 people``; ``many`` where that is not ``one`` with an s."""
+    return f"{number:,} {one if number == 1 else many or ('people' if one == 'person' else f'{one}s')}"
 
 
 # JSON and TOML from outside. Any text at all becomes a value or a :class:`DocumentError`.

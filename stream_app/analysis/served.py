@@ -23,6 +23,7 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import SensorRegistry, StepSchedule, in_single_steps
+from models.text import number_of
 from stream_app.analysis.accounted_again import read_accounted
 from stream_app.analysis.checked_run import SUMMARY
 from stream_app.analysis.run_lines import public_releases
@@ -452,15 +453,16 @@ def _would_change(verdict: RunVerdict) -> str:
     assert at is not None and part.limit is not None
     if verdict.answer is MayPublish.YES:
         return (
-            f"It would be no if, after any step, more than {at.allowed:,} people had "
+            f"It would be no if, after any step, more than {number_of(at.allowed, 'person')} had "
             f"{limit_in_words(part.limit)}; so far it was at most {at.most:,}."
         )
     if verdict.answer is MayPublish.NO and part.by_habits == part.steps:
         return "Publishing less cannot change it: limit the added risk instead of the ceiling."
     if verdict.answer is MayPublish.NO:
         return (
-            f"A plan with at most {at.allowed:,} people over the limit at every step: more noise, fewer "
-            f"sensors, or a rule that leaves out {at.least:,} people or more. Try it below."
+            f"A plan with at most {number_of(at.allowed, 'person')} over the limit at every step: more "
+            f"noise, fewer sensors, or a rule that leaves out {number_of(at.least, 'person')} or more. Try"
+            " it below."
         )
     if verdict.asks_for_records:
         return "Run with this rule in [release.budget]: then each step's record counts who is over the limit."

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from accounting.bounds.radius import budget_within
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
+from models.text import number_of
 from stream_app.analysis.run_log import CeilingKind, RulePeriod, RunLog
 from stream_app.setup.run_folder.manifest import is_no_looser
 from stream_app.watching.wording import EXACT, in_a_hundred, in_points, sentence_case
@@ -333,15 +334,16 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
     condition = log.condition_against(period.adversary)
     when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
     if verdict.answer is MayPublish.YES:
-        over = f"at most {verdict.at.most:,} were over the limit" if verdict.at.most else "nobody was over it"
+        most = verdict.at.most
+        over = f"at most {number_of(most, 'was', 'were')} over the limit" if most else "nobody was over it"
         so_far = " so far" if log.checked.end is None and period.until >= log.checked.released else ""
         return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}."
     steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
     if verdict.answer is MayPublish.NO and verdict.by_habits == verdict.steps:
         return (
             f"No, because of habits alone: even with nothing published, {condition}, at {when} at least "
-            f"{verdict.at.least:,} people are over the limit, and {may}; the rule is broken at {steps}, and "
-            f"publishing less cannot change that. {_OTHER_LIMIT}"
+            f"{number_of(verdict.at.least, 'person is', 'people are')} over the limit, and {may}; the rule "
+            f"is broken at {steps}, and publishing less cannot change that. {_OTHER_LIMIT}"
         )
     if verdict.answer is MayPublish.NO:
         habits = (
@@ -351,8 +353,9 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             else ""
         )
         return (
-            f"No: even {condition}, at {when} at least {verdict.at.least:,} people were over "
-            f"the limit, and {may}; the rule is broken at {steps}.{habits}"
+            f"No: even {condition}, at {when} at least "
+            f"{number_of(verdict.at.least, 'person was', 'people were')} over the limit, and {may}; the rule "
+            f"is broken at {steps}.{habits}"
         )
     if verdict.is_unbounded:
         return (

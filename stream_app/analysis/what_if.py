@@ -25,7 +25,7 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import Population
 from models.releases import Schedule, SensorRelease, StepSchedule
-from models.text import parse_toml
+from models.text import number_of, parse_toml
 from stream_app.analysis.accounted_again import mean_error
 from stream_app.analysis.planning import plan_schedule
 from stream_app.analysis.verdict import MayPublish, whole_rule_in_words
@@ -478,19 +478,23 @@ class WhatIf:
         if most <= allowed:
             over = f"at most {most:,} would be, at {at}" if most else "nobody would be at any step"
             said = f"Yes, {condition}: {may}, and {over}."
-            change = f"It would be no from {allowed + 1:,} people on, {allowed + 1 - most:,} more."
+            change = (
+                f"It would be no from {number_of(allowed + 1, 'person')} on, {allowed + 1 - most:,} more."
+            )
             return MayPublish.YES, said, change
         needed = significant(np.ceil(1e4 * most / people) / 1e4, 3)
         if max(risks.by_habits) > allowed:
             said = (
-                f"No, because of habits alone: {condition}, {max(risks.by_habits):,} people are over the "
-                f"limit even if nothing is published, and {may}."
+                f"No, because of habits alone: {condition}, "
+                f"{number_of(max(risks.by_habits), 'person is', 'people are')} over the limit even if "
+                f"nothing is published, and {may}."
             )
             return MayPublish.NO, said, "Publishing less cannot change it. Limit the added risk instead."
         if not refined:
-            said = f"Not shown: by the fast bound up to {most:,} people would be over it, at {at}; {may}."
+            up_to = number_of(most, "person")
+            said = f"Not shown: by the fast bound up to {up_to} would be over it, at {at}; {may}."
             return MayPublish.OPEN, said, "The refined bound may clear some of them."
-        said = f"No: even {condition}, {most:,} people would be over the limit at {at}; {may}."
+        said = f"No: even {condition}, {number_of(most, 'person')} would be over the limit at {at}; {may}."
         change = f"More noise, fewer sensors, or a share of {needed} or more would change it."
         return MayPublish.NO, said, change
 

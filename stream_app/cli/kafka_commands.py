@@ -165,7 +165,7 @@ def load(
         cli.print_json(report._asdict())
     else:
         cli.say(
-            f"{number_of(report.sent, 'person', 'people')} sent to {report.topic}, {report.removed:,} "
+            f"{number_of(report.sent, 'person')} sent to {report.topic}, {report.removed:,} "
             f"removed. {report.known:,} were there before and keep their first step; the others count from "
             f"step {effective_from or 0} on."
         )
@@ -209,7 +209,7 @@ def remove(
     if json:
         cli.print_json(report._asdict())
     else:
-        cli.say(f"{number_of(report.removed, 'person', 'people')} removed from {report.topic}.")
+        cli.say(f"{number_of(report.removed, 'person')} removed from {report.topic}.")
 
 
 # ``tallyguard worker``: the processes of a deployment on Kafka.

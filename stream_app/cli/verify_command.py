@@ -154,7 +154,7 @@ def replay(
         cli.print_json({**asdict(result), "same": result.is_same})
     else:
         cli.say(
-            f"{number_of(result.steps, 'step')}, {number_of(result.people, 'person', 'people')}, "
+            f"{number_of(result.steps, 'step')}, {number_of(result.people, 'person')}, "
             f"{number_of(result.compared, 'message')} compared: "
             f"{result.missing:,} missing, {result.different:,} different"
         )

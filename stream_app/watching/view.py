@@ -26,6 +26,7 @@ from accounting.continuous.shadow import MeanAttack
 from accounting.ledgers import EVERY_GROUP, DpStatement, ZcdpSpend
 from accounting.settings import RiskBudget
 from models.priors import Question
+from models.text import number_of
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
@@ -431,7 +432,9 @@ class View:
         if self.forecast is not None and self.forecast.people:
             yield self._count(*forecast_of(self.forecast, at))
         if over is not None:
-            said = f"Ever over the limit, after at least one step of {span}: {over.ever:,} people."
+            said = (
+                f"Ever over the limit, after at least one step of {span}: {number_of(over.ever, 'person')}."
+            )
             yield self._count("ever", over.ever, Over("after any step", first, at.step, at.people), said)
             said = left_out(self.allowed, at.people, self.most_over, over.ever)
             yield self._count("allowed", self.allowed, Over("at every step", first, at.step, at.people), said)

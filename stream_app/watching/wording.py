@@ -13,6 +13,7 @@ from accounting.decisions import BudgetReason
 from accounting.ledgers import DpStatement, ZcdpSpend
 from accounting.ledgers.units import Unit, UnitStatement
 from models.calendar import zone_of
+from models.text import number_of
 from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
 HABITS_DECIDE = 0.8
@@ -242,11 +243,10 @@ def not_reached_in_words(people: int) -> str | None:
     """What to say where the work of a step did not suffice for the refined bounds; None where it did."""
     if people == 0:
         return None
-    of_whom = "1 person" if people == 1 else f"{people:,} people"
     return (
-        f"the ceilings of {of_whom} are higher than they need be, and none is too low: only the fast bound "
-        "was computed for them, as the work allowed for a step went to people with more added risk. A "
-        "larger sharpen_operations lowers them, and takes longer"
+        f"the ceilings of {number_of(people, 'person')} are higher than they need be, and none is too low: "
+        "only the fast bound was computed for them, as the work allowed for a step went to people with more "
+        "added risk. A larger sharpen_operations lowers them, and takes longer"
     )
 
 
@@ -299,8 +299,8 @@ def forecast_in_words(why: DecisionReason) -> str:
 def over_limit_in_words(over: OverLimitCounts) -> str:
     """Who is over the limit now, by the ceilings that decide, and who ever was."""
     return (
-        f"Over the limit now: {over.by_releases:,} people because of releases and {over.by_habits:,} because "
-        f"of habits alone; ever so far: {over.ever:,}"
+        f"Over the limit now: {number_of(over.by_releases, 'person')} because of releases and "
+        f"{over.by_habits:,} because of habits alone; ever so far: {over.ever:,}"
     )
 
 

@@ -364,7 +364,7 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
     if len(population) and stored.get("priors") not in (None, population.fingerprint):
         raise RunChangedError(
             f"the priors must be those of the run, {priors_in_words(folder, stored)}",
-            f"others, of {number_of(population.everybody, 'person', 'people')}",
+            f"others, of {number_of(population.everybody, 'person')}",
             "name the file the run had",
         )
     if len(population) and stored.get("drawn") != drawn_from(population):
@@ -387,11 +387,7 @@ def priors_in_words(folder: Path, run: Mapping[str, Any]) -> str:
     """What a run says of its priors: the file's name, if it had one, and how many people they stand for."""
     files = [each.about.get("priors_file") for each in read_entries(folder / RECORD)]
     named = next((name for name in reversed(files) if name), None)
-    people = (
-        number_of(run["people"], "person", "people")
-        if "people" in run
-        else "people of a number it did not record"
-    )
+    people = number_of(run["people"], "person") if "people" in run else "people of a number it did not record"
     return f"{named} with {people}" if named else f"a file with {people}"
 
 
