@@ -54,7 +54,7 @@ class Watched:
         """Enter what every process uses now."""
         self.minutes.append(minute)
         for name, process in processes.items():
-            for quantity, value in _usage(process).items():
+            for quantity, value in usage(process).items():
                 self.used.setdefault(quantity, {}).setdefault(name, []).append(value)
 
 
@@ -230,7 +230,7 @@ def _why_ended(process: Process) -> str:
     return "a worker whose transaction the restart broke ends and is started again"
 
 
-def _usage(process: Process) -> dict[str, float]:
+def usage(process: Process) -> dict[str, float]:
     """What a process uses now."""
     status = Path(f"/proc/{process.pid}")
     threads = sum(1 for _ in (status / "task").iterdir())

@@ -1,8 +1,9 @@
-"""Long runs on a real broker: workers killed a hundred times, and two hours in which much happens.
+"""Long runs: workers killed a hundred times, two hours in which much happens, a hundred thousand steps.
 
-``python -m benchmarks.soak [kills] [regions] [events] [--kills 100] [--minutes 120] [--results FOLDER]``
-writes ``kills.md``, ``kills-regions.md``, and ``soak.md`` with ``soak.csv`` and ``soak.png``. It ends with 1
-if a step was lost, a value contradicted another, or a risk differed from the embedded run.
+``python -m benchmarks.soak [kills] [regions] [events] [steps] [--kills 100] [--minutes 120] [--steps 100000]
+[--results FOLDER]`` writes ``kills.md``, ``kills-regions.md``, ``soak.md`` with ``soak.csv`` and
+``soak.png``, and ``long-runs.md``. It ends with 1 if a step was lost, a value contradicted another, or a risk
+differed from the embedded run.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import csv
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.engine_run import SEED
-from benchmarks.eventful import EventfulReport, draw, page, run_eventful, table
+from benchmarks.eventful import EventfulReport, draw, page, run_eventful, table, usage
 from tests.kafka.broker import Broker, broker
 from tests.kafka.faults.chaos import ChaosReport, run_chaos
 from tests.kafka.support import OnKafka, Process, small_city
 
-PARTS = ("kills", "regions", "events")
+PARTS = ("kills", "regions", "events", "steps")
 
 
 def kill_often(server: Broker, folder: Path, kills: int) -> ChaosReport:
@@ -58,6 +60,73 @@ def kill_often_in_regions(server: Broker, folder: Path, kills: int) -> ChaosRepo
             )
     finally:
         Process.copied = False  # memory of the long run is that of processes of their own
+
+
+class LongRun(NamedTuple):
+    """What each process used, by the steps that were released then; whether both gave the same bytes."""
+
+    steps: int
+    used: dict[str, list[tuple[int, dict[str, float]]]]
+    is_same: bool
+
+
+def run_long(server: Broker, folder: Path, steps: int) -> LongRun:
+    """100 people, four sensors a step: in a folder, as an archive is read, and on the broker."""
+    population, sensors, messages = small_city(100)
+    lines = messages(steps)
+    used: dict[str, list[tuple[int, dict[str, float]]]] = {}
+
+    def look(name: str, process: Process, released: int) -> None:
+        if process.is_running:
+            used.setdefault(name, []).append((released, usage(process)))
+
+    with OnKafka(folder, server.address, population, sensors, risk_every=1000) as deployment:
+        source, output = folder / "messages.jsonl", folder / "in-a-folder"
+        source.write_bytes(b"".join(line + b"\n" for line in lines))
+        priors = str(folder / "priors.json")
+        own = deployment.command("run", "--priors", priors, "--input", str(source), "--output", str(output))
+        releases = output / "releases.jsonl"
+        while own.is_running:
+            time.sleep(1.0)
+            if releases.exists():
+                with releases.open("rb") as written:
+                    look("run in a folder", own, sum(1 for _ in written))
+        assert own.ended() == 0, own.text[-2000:]
+        deployment.load_people()
+        workers = {kind: deployment.start(kind) for kind in ("release", "account")}
+        deployment.produce(lines)
+
+        def watch() -> None:
+            released = deployment.steps_decided()
+            for kind, worker in workers.items():
+                look(f"{kind} worker", worker, released)
+            time.sleep(2.0)
+
+        deployment.wait_for_steps(steps, 7200.0, watch)
+        same = deployment.releases() == releases.read_bytes().splitlines()
+    return LongRun(steps, used, same)
+
+
+def long_page(run: LongRun) -> str:
+    """The page of results."""
+    marks = [run.steps * part // 10 for part in range(1, 11)]
+    rows = []
+    for name, every in run.used.items():
+        seen = every[:-1]  # in the last one it may have ended halfway
+        for quantity in seen[0][1]:
+            at = (next((used for released, used in seen if released >= mark), seen[-1][1]) for mark in marks)
+            rows.append(f"| {name} | {quantity} | {' | '.join(f'{used[quantity]:.0f}' for used in at)} |")
+    body = "\n".join(rows)
+    return f"""# {run.steps:,} steps in one process
+
+Made by `make soak`: 100 people, four sensors a step, sigma 2, T = 6, s = 2; a run in a folder reads the
+messages as a file, and a release worker and an account worker (four partitions) read them from Apache Kafka.
+Releases of both are {"the same, byte for byte" if run.is_same else "NOT the same"}.
+
+| process | uses, when so many steps were out | {" | ".join(f"{mark:,}" for mark in marks)} |
+|---|---|{"---:|" * len(marks)}
+{body}
+"""
 
 
 def write_events(results: Path, report: EventfulReport) -> None:
@@ -119,6 +188,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", default=list(PARTS), help="which; all unless named")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=120.0)
+    parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--results", type=Path, default=Path("docs/results/tables"))
     chosen = parser.parse_args()
     chosen.results.mkdir(parents=True, exist_ok=True)
@@ -137,6 +207,10 @@ def main() -> int:
             print(report.events, report.is_sound, flush=True)
             write_events(chosen.results, report)
             is_sound &= report.is_sound
+        if "steps" in chosen.parts:
+            long = run_long(server, Path(folder) / "steps", chosen.steps)
+            (chosen.results / "long-runs.md").write_text(long_page(long))
+            is_sound &= long.is_same
     return 0 if is_sound else 1
 
 
