@@ -47,6 +47,7 @@ from models.priors.chain import PopulationArrays, chain_view
 
 _LANES = 8
 _NO_GROUP, _NO_RATIO = np.empty((0, _LANES), np.uint32), np.empty(0)
+_MOST_LOG, _HALVINGS = 100.0, 60  # of the factor that shares within their ranges have in common
 _LEAST_FACTOR = 1e-200  # of a move that must happen: an infeasible table would make it underflow
 
 
@@ -401,13 +402,19 @@ class Constraint:
     """Shares of all people that must make the moves of one slot.
 
     ``group`` (M, M) is the group of the move from one location to another, ``mass`` (G,) the share of each
-    group; the groups are all moves, so the shares sum to one. ``names`` (G,) are those of the groups.
+    group; the groups are all moves, so the shares sum to one. ``names`` (G,) are those of the groups. With
+    ``least`` (G,) the share of each may be anything from there to its ``mass``.
     """
 
     slot: int
     group: NDArray[np.int64]
     mass: NDArray[np.float64]
     names: tuple[str, ...]
+    least: NDArray[np.float64] | None = None
+
+    def nearest(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The shares (G,) that this allows next to what was ``found``."""
+        return self.mass if self.least is None else np.clip(found, self.least, self.mass)
 
 
 Columns = tuple[NDArray[np.int64] | NDArray[np.float64], ...]
@@ -433,16 +440,28 @@ class Flows:
 
 @dataclass(frozen=True, eq=False)
 class MeanCounts:
-    """How many ``people`` are at a ``location`` in a slot on average, as its sensor counts them."""
+    """How many ``people`` are at a ``location`` in a slot on average, as its sensor counts them.
+
+    Where a sensor may count somebody several times they are at most so many, and at the ``least`` so many.
+    """
 
     slot: NDArray[np.int64]
     location: NDArray[np.int64]
     people: NDArray[np.float64]
+    least: NDArray[np.float64] | None = None
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
         """A constraint for each slot with counts: on the moves from each place, wherever they lead."""
-        columns = self.slot, self.location, self.people
-        return _by_slot("mean counts", "location", columns, total, locations, slots)
+        least = self.people if self.least is None else self.least
+        columns = self.slot, self.location, least
+        found = _by_slot("mean counts", "location", columns, total, locations, slots)
+        if self.least is None:
+            return found
+        most = [np.append(1.0, self.people[self.slot == each.slot] / total) for each in found]
+        return [
+            replace(each, mass=own, least=np.append(0.0, least[self.slot == each.slot] / total))
+            for each, own in zip(found, most, strict=True)
+        ]
 
 
 def _by_slot(
@@ -786,10 +805,11 @@ class _Sweeping:
     def impossible(self, total: float) -> list[MissedCell]:
         """Cells with people where no persona can go, known after the first sweep."""
         return [
-            MissedCell(cell.slot, cell.names[group], cell.mass[group] * total, 0.0)
+            MissedCell(cell.slot, cell.names[group], float(wanted[group]) * total, 0.0)
             for of_slot in self.constraints
             for each in of_slot
             for cell in [each.constraint]
+            for wanted in [cell.nearest(np.zeros_like(cell.mass))]
             for group in np.flatnonzero(each.is_impossible)
         ]
 
@@ -830,12 +850,32 @@ class _Fitted:
         """:func:`fit_factors` to what blocks ``found`` (B, G)."""
         if not self.is_begun:
             self._drop_impossible(found.sum(axis=0))
+        if self.constraint.least is not None:
+            self.target = self._allowed(found.sum(axis=0))
         return fit_factors(found, self.target, exponent, self.last_found, self.alpha, self.ratio)
+
+    def _allowed(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The allowed shares (G,) with the least relative entropy to the masses without these factors.
+
+        Each of them is its mass times one number, where that is allowed, else the nearest that is.
+        """
+        ends = self.constraint.nearest(np.zeros_like(found)), self.constraint.mass
+        least, most = (np.where(self.is_impossible, 0.0, each) for each in ends)
+        free = np.divide(found, self.alpha, out=np.zeros_like(found), where=self.alpha > 0.0)
+
+        def share(log_factor: float) -> NDArray[np.float64]:
+            return np.clip(math.exp(log_factor) * free, least, most)
+
+        low, high = -_MOST_LOG, _MOST_LOG
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if share(middle).sum() < 1.0 else (low, middle)
+        return share(high) / share(high).sum()
 
     def _drop_impossible(self, found: NDArray[np.float64]) -> None:
         """Move the mass of cells that no persona can meet to the rest of the table, or to all other cells."""
         self.is_begun = True
-        wanted = self.constraint.mass
+        wanted = self.constraint.nearest(np.zeros_like(found))
         self.is_impossible = (wanted > 0.0) & (found <= 0.0)
         lost = float(wanted[self.is_impossible].sum())
         self.target = np.where(self.is_impossible, 0.0, wanted)
@@ -854,6 +894,6 @@ def _missed(population: Population, constraints: Sequence[Constraint], slots: in
         found = masses_of(each.group, flows[each.slot], each.mass.size)
         cells += [
             MissedCell(each.slot, name, float(wanted * total), float(mass))
-            for name, wanted, mass in zip(each.names, each.mass, found, strict=True)
+            for name, wanted, mass in zip(each.names, each.nearest(found / total), found, strict=True)
         ]
     return cells

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from models.exceptions import PersonaError
 from models.fitting.calibration import Flows, MeanCounts, calibrate, expected_flows
@@ -147,6 +148,57 @@ def test_mean_counts_are_met_beside_flows() -> None:
     after = expected_flows(found.population, SLOTS)
     np.testing.assert_allclose(after[1].sum(axis=1), at, rtol=1e-9)
     np.testing.assert_allclose(after[2], flows[2], rtol=0, atol=1e-9 * before.weights.sum())
+
+
+def test_counts_that_may_count_somebody_twice_are_a_range() -> None:
+    """Within the range nothing changes; beyond it as many are there as its nearest end says, and no more."""
+    before, slot = random_personas(5), np.array([1, 1])
+    at = expected_flows(before, SLOTS)[1].sum(axis=1)
+    most = np.array([1.5 * at[0], 1.2 * at[2]])
+    inside = calibrate(before, [MeanCounts(slot, np.array([0, 2]), most, most / 2.0)])
+    assert inside.is_met and inside.missed_people < 1e-6
+    np.testing.assert_allclose(expected_flows(inside.population, SLOTS)[1].sum(axis=1), at, rtol=1e-9)
+    many = np.array([3.0 * at[0], 1.2 * at[2]])
+    found = calibrate(before, [MeanCounts(slot, np.array([0, 2]), many, many / 2.0)])
+    one_end = calibrate(before, [MeanCounts(slot[:1], np.array([0]), 1.5 * at[:1])])
+    after = expected_flows(found.population, SLOTS)
+    assert found.is_met and found.missed_people < 1e-6
+    assert many[1] / 2.0 < after[1].sum(axis=1)[2] < many[1]
+    np.testing.assert_allclose(after, expected_flows(one_end.population, SLOTS), rtol=1e-7)
+
+
+def test_a_range_is_met_with_the_least_relative_entropy() -> None:
+    """One persona, one slot: found again by minimising over all ways through the day."""
+    rows = np.array([[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]] * 2)
+    before = replace(
+        Population.pack([MovementPrior.from_dense("p", rows)], ("a", "b", "c")), weights=np.array([10.0])
+    )
+    counts = MeanCounts(np.array([1, 1]), np.array([1, 2]), np.array([9.0, 2.0]), np.array([6.0, 1.0]))
+    after = expected_flows(calibrate(before, [counts]).population, 2).ravel() / 10.0
+    given = expected_flows(before, 2).ravel() / 10.0
+    flows = np.arange(18).reshape(2, 3, 3)
+    sums = [flows[0]]  # whatever arrives leaves again, so the others follow
+    closed = [(flows[1 - t, :, x].ravel(), flows[t, x].ravel()) for t in range(2) for x in range(3)][1:]
+    held = [{"type": "eq", "fun": lambda q, own=own: q[own].sum() - 1.0} for own in sums]
+    held += [{"type": "eq", "fun": lambda q, e=e: q[e[0]].sum() - q[e[1]].sum()} for e in closed]
+    for x, least, most in ((1, 0.6, 0.9), (2, 0.1, 0.2)):
+        held += [
+            {"type": "ineq", "fun": lambda q, x=x, least=least: q[flows[1, x]].sum() - least},
+            {"type": "ineq", "fun": lambda q, x=x, most=most: most - q[flows[1, x]].sum()},
+        ]
+
+    def divergence(q: np.ndarray) -> float:  # type: ignore[type-arg]
+        law = np.maximum(q, 1e-15)
+        given_place = given.reshape(2, 3, 3) / given.reshape(2, 3, 3).sum(axis=2, keepdims=True)
+        at = law.reshape(2, 3, 3).sum(axis=2)
+        first = float((at[0] * np.log(at[0] / given.reshape(2, 3, 3)[0].sum(axis=1))).sum())
+        return first + float((law * np.log(law / (np.repeat(at, 3) * given_place.ravel()))).sum())
+
+    best = minimize(divergence, given, constraints=held, bounds=[(0.0, 1.0)] * 18, options={"ftol": 1e-13})
+    assert best.success
+    assert divergence(after) <= best.fun + 1e-8
+    at = after.reshape(2, 3, 3)[1].sum(axis=1)
+    assert at[1] == pytest.approx(0.6, abs=1e-9) and 0.1 - 1e-9 <= at[2] <= 0.2 + 1e-9
 
 
 def two_who_stay() -> Population:
