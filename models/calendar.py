@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import NamedTuple
@@ -38,15 +38,23 @@ _LONG = 60 * 366 * DAY
 
 
 def slots_by_the_clock(first_slot: int, step: int, calendar: Calendar | None) -> tuple[int, tuple[int, int]]:
-    """The slot of a step in cycles of a day, and those of the steps before and after it.
+    """The slot of a step, and those of the steps before and after it, counted on from that of step 0.
 
-    Slots count on, and follow the clock where that is changed: one comes twice, another is skipped.
+    They follow the clock where that is changed: one comes twice, another is skipped. No holiday is seen.
     """
     if calendar is None:
         return first_slot + step, (first_slot + step - 1, first_slot + step + 1)
-    hours = calendar.hours([step, step - 1, step + 1])
-    slot, before, after = calendar.slots(DAY // calendar.step_seconds, hours).tolist()
+    step += first_slot - calendar.first_slot
+    hours = calendar.hours([step, step - 1, step + 1]) - calendar.hours(0)
+    slot, before, after = (calendar.first_slot + hours).tolist()
     return slot, (before, after)
+
+
+def slot_of_cycle(first_slot: int, step: int, cycle: int, calendar: Calendar | None) -> int:
+    """The slot of a step in a cycle, by the clock; on a holiday the Sunday's in a cycle of whole weeks."""
+    if calendar is None:
+        return (first_slot + step) % cycle
+    return int(calendar.slots(cycle, calendar.hours(step)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,10 @@ class Calendar:
         """Whole steps between midnight of a Monday, by the clock, and the beginning of step 0."""
         shown = self._shown_at_origin + _EPOCH_WEEKDAY * DAY
         return shown % _WEEK // self.step_seconds
+
+    def from_monday(self, cycle: int) -> Calendar:
+        """This clock with step 0 in its slot of a cycle that begins at midnight, a week's at Monday's."""
+        return replace(self, first_slot=self.since_monday % cycle)
 
     @property
     def midnight(self) -> int:

@@ -7,7 +7,7 @@ held-out windows; :data:`PAPER` chooses them as the paper does. Options say wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from numbers import Real
 from typing import Literal, get_args
@@ -151,8 +151,7 @@ class FitOptions:
         if self.timezone is None:
             return None
         days = tuple(sorted(set(self.holidays)))
-        start = Calendar(self.timezone, origin, self.window_seconds, holidays=days)
-        return replace(start, first_slot=start.since_monday % self.slots)
+        return Calendar(self.timezone, origin, self.window_seconds, holidays=days).from_monday(self.slots)
 
     @property
     def habits(self) -> tuple[Habit, ...]:

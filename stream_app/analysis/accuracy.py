@@ -14,7 +14,7 @@ from math import floor, isfinite, log10
 from pathlib import Path
 from typing import Any
 
-from models.calendar import DAY
+from models.calendar import DAY, slot_of_cycle
 from models.mechanisms import Gaussian, Suppressed, half_width, largest_sigma
 from models.priors import Population, law_at
 from models.releases import Schedule, SensorRelease, StepSchedule
@@ -218,12 +218,16 @@ def write_schedule(schedule: Schedule, path: Path) -> None:
     replace_file(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
-def sigmas_by_hour(schedule: Schedule, first_slot: int, slots: int) -> dict[str, dict[int, float | None]]:
-    """The noise of each sensor by slot of the day; None where nothing is released."""
+def sigmas_by_hour(
+    schedule: Schedule, settings: Settings, first_slot: int
+) -> dict[str, dict[int, float | None]]:
+    """The noise of each sensor by slot of the day on the clock; None where nothing is released."""
+    calendar, slots = settings.calendar(first_slot), max(1, DAY // settings.step_seconds)
     found: dict[str, dict[int, float | None]] = {}
     for step in schedule.steps:
+        slot = slot_of_cycle(first_slot, step.step, slots, calendar)
         for each in step.releases:
             own = each.mechanism
             sigma = own.sigma if isinstance(own, Gaussian) else None
-            found.setdefault(each.sensor.name, {})[(first_slot + step.step) % slots] = sigma
+            found.setdefault(each.sensor.name, {})[slot] = sigma
     return found

@@ -13,6 +13,7 @@ from accounting.continuous import ContinuousAccountant, RiskSummary
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, StepCrowd, equivalent_sigma, revealed
 from accounting.settings import HorizonSettings
+from models.calendar import slot_of_cycle
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import StepSchedule
@@ -97,7 +98,8 @@ class CrowdSoFar:
         """The step that was accounted last, and what its counts hid among."""
         self._steps.append(self._account.summary())
         self._informed.append(self._account.informed.summary())
-        slot = (self._account.settings.first_slot + step.step) % self._cycle
+        settings = self._account.settings
+        slot = slot_of_cycle(settings.first_slot, step.step, self._cycle, settings.calendar)
         for sensor, crowd in zip(step.counting, crowds, strict=True):
             if sensor.window is None:
                 self._found.setdefault((sensor.name, slot), []).append(crowd)

@@ -22,6 +22,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings, RiskBudget
+from models.calendar import slots_by_the_clock
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import Population
 from models.releases import Schedule, SensorRelease, StepSchedule
@@ -337,6 +338,8 @@ class WhatIf:
             StepSchedule(step.step - first, tuple(SensorRelease(r.sensor, Raw()) for r in step.releases))
             for step in steps
         ]
+        calendar = settings.calendar(settings.first_slot)
+        first_slot, _ = slots_by_the_clock(settings.first_slot, first, calendar)
         own = settings.release.budget
         budget = own.model_copy(update={name: getattr(limit, name) for name in _LEVELS})
         release = settings.release.model_copy(update={"mechanism": BUDGET, "budget": budget, "sensors": {}})
@@ -344,14 +347,14 @@ class WhatIf:
             "release": release,
             "horizon": choice.horizon,
             "mistakes": choice.mistakes,
-            "first_slot": settings.first_slot + first,
+            "first_slot": first_slot,
             "origin": settings.origin + timedelta(seconds=first * settings.step_seconds),
             "sharpen_operations": min(settings.sharpen_operations or 0, _OPERATIONS),
             "attack_draws": 0,
         }
         planned = plan_schedule(
             settings.model_copy(update=changed),
-            Schedule(tuple(raw), settings.first_slot + first),
+            Schedule(tuple(raw), first_slot),
             self._population,
         )
         return tuple(

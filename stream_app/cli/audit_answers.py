@@ -269,7 +269,7 @@ def people_in_hindsight(
         informed = hindsight(*question, calendar=planned.calendar)
         if crowd is None:
             return None if informed is None else PersonInHindsight(informed)
-        found = hindsight(*question, crowd)
+        found = hindsight(*question, crowd, calendar=planned.calendar)
         return None if found is None else PersonInHindsight(found, informed)
 
     return [of(person) for person in cli.tracked(chosen, "in hindsight")]

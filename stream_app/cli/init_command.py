@@ -247,6 +247,7 @@ def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, .
         deployment_files.MISTAKES,
         first_slot=counts.first_slot,
         first_step=chosen.start,
+        calendar=counts.calendar(counts.slots),
     )
     alternatives = deployment_files.ALTERNATIVES
     cli.remark(f"Comparing {len(alternatives)} assumptions about habits over {len(chosen)} steps.")

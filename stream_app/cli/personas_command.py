@@ -41,6 +41,9 @@ def personas(
     ] = None,
     counts: Annotated[Path | None, typer.Option(help="Counts of earlier days, as for init.")] = None,
     timezone: Annotated[str | None, typer.Option(help="Time zone of the counts' times.")] = None,
+    holidays: Annotated[
+        Path | None, typer.Option(help="Holidays, a date a line: their counts are a Sunday's in a week.")
+    ] = None,
     people: Annotated[float | None, typer.Option(help="How many people all personas stand for.")] = None,
     slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
     cycle: Annotated[Literal["day", "week"], typer.Option(help="Of assumed days, or of a survey.")] = "day",
@@ -84,6 +87,7 @@ def personas(
         activities=activities,
         flows=flows,
         counts=None if counts is None else read_counts(counts, timezone=timezone, remedies=beforehand),
+        holidays=cli.clock_of(timezone, holidays, None)[1],
         people=people,
         slots=slots,
         week=cycle == "week",

@@ -157,8 +157,7 @@ def _for_accuracy(
     announced = load_schedule(schedule, load_registry(settings.sensors, population.location_names))
     first_slot = first_slot_of(settings, announced)
     found = choices(settings, announced, wanted, population, first_slot, compare=plot is not None)
-    slots = max(1, 86_400 // settings.step_seconds)
-    sigmas = sigmas_by_hour(found[0].plan.schedule, first_slot, slots)
+    sigmas = sigmas_by_hour(found[0].plan.schedule, settings, first_slot)
     if write is not None:
         write_schedule(replace(announced, steps=found[0].plan.schedule.steps), write)
     if plot is not None:

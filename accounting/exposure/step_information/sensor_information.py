@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.calendar import Calendar
+from models.calendar import Calendar, slot_of_cycle
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
@@ -69,9 +69,7 @@ class SensorInformation:
         )
 
     def _slot(self, step: int) -> int:
-        if self._calendar is None:
-            return (self._first_slot + step) % self._cycle
-        return int(self._calendar.slots(self._cycle, self._calendar.hours(step)))
+        return slot_of_cycle(self._first_slot, step, self._cycle, self._calendar)
 
     def probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
         """How likely each person is counted by the sensor in this slot, (N,)."""

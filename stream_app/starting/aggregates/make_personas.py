@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,7 @@ class PersonaQuestions:
     activities: Path | None = None
     flows: Path | None = None
     counts: CountTable | None = None
+    holidays: Sequence[date] = ()
     people: float | None = None
     slots: int = 24
     week: bool = False
@@ -338,7 +340,8 @@ def _finished(
     elif trips is not None and trips.people.size:
         tables.append(replace(trips, people=trips.people * scale))
     if questions.counts is not None:
-        tables.append(mean_counts(questions.counts, city.location_names, int(made.arrays.slots[0])))
+        slots = int(made.arrays.slots[0])
+        tables.append(mean_counts(questions.counts, city.location_names, slots, questions.holidays))
         basis += ", mean counts"
     if classes.moved:
         remarks.append(
@@ -362,9 +365,14 @@ def _finished(
     return MadePersonas(replace(made, assumed=label), tuple(remarks), calibration)
 
 
-def mean_counts(counts: CountTable, locations: Sequence[str], slots: int) -> MeanCounts:
-    """What each sensor counts on average in each slot of the cycle; slots of nobody's count are left out."""
-    if slots % counts.slots:
+def mean_counts(
+    counts: CountTable, locations: Sequence[str], slots: int, holidays: Sequence[date] = ()
+) -> MeanCounts:
+    """What each sensor counts on average in each slot of a cycle of a day or a week by the counts' clock.
+
+    Slots of nobody's count are left out. Counts of a holiday are a Sunday's where the cycle is a week.
+    """
+    if slots * counts.step_seconds not in (_DAY, 7 * _DAY):
         raise InputError(
             "counts must come at the interval of the personas' slots",
             f"{counts.step_seconds} s, for {slots} slots a cycle",
@@ -376,15 +384,12 @@ def mean_counts(counts: CountTable, locations: Sequence[str], slots: int) -> Mea
         raise InputError(
             "each sensor of the counts must be a location", repr(unknown[0]), "give --sensors with its place"
         )
-    slot_of = (counts.first_slot + np.arange(len(counts.table))) % counts.slots
+    calendar = counts.calendar(slots, holidays)
+    slot_of = calendar.slots(slots, calendar.hours(np.arange(len(counts.table))))
     is_counted = counts.table != NOT_COUNTED
-    times, people = np.zeros((2, counts.slots, len(counts.sensors)), dtype=np.int64)
+    times, people = np.zeros((2, slots, len(counts.sensors)), dtype=np.int64)
     np.add.at(times, slot_of, is_counted)
     np.add.at(people, slot_of, np.where(is_counted, counts.table, 0))
     slot, number = np.nonzero(times)
-    days = slots // counts.slots
-    return MeanCounts(
-        (slot + np.arange(days)[:, None] * counts.slots).ravel(),
-        np.tile(np.array([index[name] for name in counts.sensors])[number], days),
-        np.tile(people[slot, number] / times[slot, number], days),
-    )
+    location = np.array([index[name] for name in counts.sensors])[number]
+    return MeanCounts(slot, location, people[slot, number] / times[slot, number])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.calendar import Calendar
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.doubts import NOT_COUNTED
 
@@ -59,9 +60,12 @@ class CountTable:
     @property
     def first_slot(self) -> int:
         """The slot of step 0 in a cycle of one local day."""
-        time = self._time_of(0)
-        seconds = time.hour * 3600 + time.minute * 60 + time.second
-        return seconds // self.step_seconds if self.slots > 1 else 0
+        return self.calendar(self.slots).first_slot
+
+    def calendar(self, cycle: int, holidays: Sequence[date] = ()) -> Calendar:
+        """The clock on the wall, which says in which slot of a cycle of a day or a week each step is."""
+        origin, days = int(self.origin.timestamp()), tuple(holidays)
+        return Calendar(self.zone, origin, self.step_seconds, holidays=days).from_monday(cycle)
 
     @property
     def clock_change(self) -> datetime | None:
