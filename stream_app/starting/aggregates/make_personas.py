@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from models.fitting.personas import (
     personas,
 )
 from models.priors import Population
+from models.text import number_of
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AgentAggregates, aggregates_of, is_agents, read_agents
 from stream_app.starting.aggregates.survey_files import (
@@ -32,6 +34,7 @@ from stream_app.starting.aggregates.survey_files import (
     read_flows,
 )
 from stream_app.starting.aggregates.zone_files import (
+    MOST_COUNTS,
     NamedHomeWork,
     Points,
     is_home_work,
@@ -341,8 +344,14 @@ def _finished(
         tables.append(replace(trips, people=trips.people * scale))
     if questions.counts is not None:
         slots = int(made.arrays.slots[0])
-        tables.append(mean_counts(questions.counts, city.location_names, slots, questions.holidays))
+        most = _most_counts(questions)
+        tables.append(mean_counts(questions.counts, city.location_names, slots, questions.holidays, most))
         basis += ", mean counts"
+        if several := [name for name in questions.counts.sensors if most.get(name, 1.0) > 1.0]:
+            remarks.append(
+                f"{number_of(len(several), 'sensor')} may count somebody several times in a step "
+                "(most_counts): anything from one person for so many counts to a person for each is met."
+            )
     if classes.moved:
         remarks.append(
             f"{classes.moved:,.0f} people of small classes were added to another of their home and day."
@@ -365,12 +374,26 @@ def _finished(
     return MadePersonas(replace(made, assumed=label), tuple(remarks), calibration)
 
 
+def _most_counts(questions: PersonaQuestions) -> dict[str, float]:
+    """How often each sensor may count somebody in a step, where the file of sensors says so."""
+    if questions.sensors is None:
+        return {}
+    points = read_points(questions.sensors)
+    most = points.columns.get(MOST_COUNTS, np.ones(len(points.names)))
+    return {name: max(1.0, often) for name, often in zip(points.names, most.tolist(), strict=True)}
+
+
 def mean_counts(
-    counts: CountTable, locations: Sequence[str], slots: int, holidays: Sequence[date] = ()
+    counts: CountTable,
+    locations: Sequence[str],
+    slots: int,
+    holidays: Sequence[date] = (),
+    most_counts: Mapping[str, float] = MappingProxyType({}),
 ) -> MeanCounts:
     """What each sensor counts on average in each slot of a cycle of a day or a week by the counts' clock.
 
-    Slots of nobody's count are left out. Counts of a holiday are a Sunday's where the cycle is a week.
+    Of a sensor that may count somebody ``most_counts`` times that is a range of people. Slots of nobody's
+    count are left out. Counts of a holiday are a Sunday's where the cycle is a week.
     """
     if slots * counts.step_seconds not in (_DAY, 7 * _DAY):
         raise InputError(
@@ -392,4 +415,5 @@ def mean_counts(
     np.add.at(people, slot_of, np.where(is_counted, counts.table, 0))
     slot, number = np.nonzero(times)
     location = np.array([index[name] for name in counts.sensors])[number]
-    return MeanCounts(slot, location, people[slot, number] / times[slot, number])
+    mean, most = people[slot, number] / times[slot, number], [most_counts.get(s, 1.0) for s in counts.sensors]
+    return MeanCounts(slot, location, mean, mean / np.array(most)[number] if max(most) > 1.0 else None)

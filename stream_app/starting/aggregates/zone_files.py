@@ -20,6 +20,7 @@ from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, num
 
 _GLOBE = (LATITUDES, LONGITUDES)
 _PLANE = (("x", "east", "easting"), ("y", "north", "northing"))
+MOST_COUNTS = "most_counts"  # how often a sensor may count somebody in a step, as sensors.json has it
 _NAMES = ("name", "zone", "zone_id", "id", "geoid", "tile_id", "code", "sensor", "sensor_id")
 
 
@@ -93,7 +94,8 @@ def _of_json(path: Path, wanted: Container[str]) -> Points:
             first, second = ("lat", "lon") if is_globe else ("y", "x")
             rows = [(str(row["name"]), float(row[first]), float(row[second])) for row in sensors]
             names, north, east = zip(*rows, strict=True) if rows else ((), (), ())
-            return _checked(path, Points(names, north, east, is_globe))
+            most = np.array([float(row.get(MOST_COUNTS, 1)) for row in sensors])
+            return _checked(path, Points(names, north, east, is_globe, {MOST_COUNTS: most}))
         properties = [dict(each["properties"]) for each in features or ()]
         middles = [_middle(each["geometry"]) for each in features or ()]
     except (KeyError, TypeError, ValueError, IndexError):

@@ -430,6 +430,32 @@ def test_mean_counts_calibrate_the_invented_people(tmp_path: Path) -> None:
     assert "invented people" in str(found.assumed)
 
 
+@pytest.mark.slow
+def test_counts_of_passages_are_between_a_person_each_and_one_for_several(tmp_path: Path) -> None:
+    """A line that counts everybody up to four times: 100 are met by 25 to 100 people, by sensors.json."""
+    rows = "".join(
+        f"2026-03-02 {hour:02d}:00,{400 if hour == 12 else 0 if hour == 3 else 40}\n" for hour in range(24)
+    )
+    listed = [
+        {"name": name, "locations": [place], "lat": 48.0, "lon": 2.0 + place / 100, **more}
+        for place, (name, more) in enumerate((("mill", {"most_counts": 4}), ("gate", {})))
+    ]
+    sensors = written(tmp_path, json.dumps({"sensors": listed}), "sensors.json")
+    status, said = invoked(
+        *("priors", "personas", "--sensors", sensors, "--people", 5000, "--penalty", 0),
+        *("--counts", written(tmp_path, f"time,mill\n{rows}", "counts.csv"), "--timezone", "UTC"),
+        *("--output", tmp_path / "p.json"),
+    )
+    assert status == 0, said
+    assert "1 sensor may count somebody several times in a step" in said
+    found = load_population(tmp_path / "p.json")
+    there = expected_flows(found, 24).sum(axis=2)[:, found.location_names.index("mill")]
+    assert 100 * (1 - 1e-4) <= there[12] <= 400 * (1 + 1e-4) and there[3] < 1e-2
+    others = np.delete(there, [3, 12])
+    assert (others >= 10 * (1 - 1e-4)).all() and (others <= 40 * (1 + 1e-4)).all()
+    assert len(np.unique(others.round(3))) > 1, "no range is met at one end alone"
+
+
 def test_check_ins_are_fitted_at_the_nearest_sensor(tmp_path: Path) -> None:
     """Two cafes near one gate are the gate; what is near no sensor is left out, and told."""
     sensors = written(tmp_path, "name,lat,lon\ngate,48.0,2.0\nmill,48.1,2.0\n", "sensors.csv")
