@@ -1,4 +1,4 @@
-"""What is shown or averaged by the slot of a day follows the clock on the wall, over changes of clocks, too."""
+"""What is shown or averaged by the slot of a day follows the clock on the wall, over its changes, too."""
 
 from __future__ import annotations
 
