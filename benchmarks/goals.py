@@ -136,6 +136,22 @@ def audits() -> Iterator[Row]:
             )
 
 
+def refining() -> Iterator[Row]:
+    """A person of the demo's city through noise, with their part of the work of 100,000 and of 5,000."""
+    from accounting.settings import HORIZON, OPERATIONS, HorizonSettings
+    from experiments.ceilings import limited, schedule_of
+    from models.mechanisms import Gaussian
+    from stream_app.city import CityOptions, build_city
+
+    city = build_city(CityOptions(people=80))
+    hours = schedule_of(city, Gaussian(1.0))
+    for people, goal in ((100_000, 1e-3), (5_000, 8e-3)):
+        part = OPERATIONS * len(city.population) // people
+        settings = HorizonSettings(HORIZON, 1, sharpen_above=0.0, operations=part)
+        took = statistics.median(limited(city.population, settings, hours)[2] for _ in range(5))
+        yield Row(f"refining a person, sigma 1, s = 1, as among {people:,}", took / 1e3, "", 0.0, goal)
+
+
 def decoding() -> Iterator[Row]:
     """Forward, Viterbi and path, beside a plain loop in C++ for this very CPU."""
     from benchmarks.beside_peers import ours, random_traces
@@ -319,7 +335,7 @@ def account_steps() -> Iterator[Row]:
 
 ROWS: Mapping[str, Callable[[], Iterator[Row]]] = {
     each.__name__: each
-    for each in (embedded, audits, decoding, opening, loading, calibration, archives, account_steps)
+    for each in (embedded, refining, audits, decoding, opening, loading, calibration, archives, account_steps)
 }
 COLUMNS = ["work", "now", "limit or peer", "times", "goal", "met"]
 HEAD = """# What people wait for

@@ -864,7 +864,7 @@ class _Fitted:
         free = np.divide(found, self.alpha, out=np.zeros_like(found), where=self.alpha > 0.0)
 
         def share(log_factor: float) -> NDArray[np.float64]:
-            return np.clip(math.exp(log_factor) * free, least, most)
+            return np.asarray(np.clip(math.exp(log_factor) * free, least, most))
 
         low, high = -_MOST_LOG, _MOST_LOG
         for _ in range(_HALVINGS):
