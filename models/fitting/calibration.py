@@ -870,7 +870,7 @@ class _Fitted:
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if share(middle).sum() < 1.0 else (low, middle)
-        return share(high) / share(high).sum()
+        return np.asarray(share(high) / share(high).sum())
 
     def _drop_impossible(self, found: NDArray[np.float64]) -> None:
         """Move the mass of cells that no persona can meet to the rest of the table, or to all other cells."""
