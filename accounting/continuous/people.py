@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from typing import Any, NamedTuple, NewType, TypeVar
 
 import numpy as np
@@ -503,13 +504,14 @@ class Ranked:
         if not self.people:
             return dict.fromkeys(levels, 0.0)
         if self._is_one_each:
-            found, left, begin = dict.fromkeys(levels, 0.0), self._values, 0
+            found, left, begin = dict.fromkeys(levels, 0.0), self._values.copy(), 0
             for level in sorted(levels):  # each a look at what is left: a quarter of the time of all at once
-                rank = int(np.ceil((self.people - 1) * level))
-                left, begin = np.partition(left, rank - begin)[rank - begin :], rank
+                rank = ceil((self.people - 1) * level)
+                left.partition(rank - begin)
+                left, begin = left[rank - begin :], rank
                 found[level] = float(left[0])
             return found
-        return {level: self.at(int(np.ceil((self.people - 1) * level))) for level in levels}
+        return {level: self.at(ceil((self.people - 1) * level)) for level in levels}
 
     def mean(self) -> float:
         """The mean over people; 0 if there are none.

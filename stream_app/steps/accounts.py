@@ -236,6 +236,11 @@ class PeopleAccounts:
         """What the habits of people who were not measured rest on; None if all were measured."""
         return self.accountant.population.assumed
 
+    @property
+    def has_crowd(self) -> bool:
+        """Whether accounts against the crowd adversary are kept."""
+        return self.accounts.crowd is not None
+
     def ask(self, step: StepSchedule) -> StepCrowd | None:
         """As :meth:`Accounts.ask`."""
         return self.accounts.ask(step)

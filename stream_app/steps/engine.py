@@ -44,8 +44,12 @@ _SUPPRESSED = Suppressed().name
 class StepAccounts(Protocol):
     """The people whom a step is accounted for: here, or in account workers, who read it from the log."""
 
+    @property
+    def has_crowd(self) -> bool:
+        """Whether it is computed what each count hides among."""
+
     def ask(self, step: StepSchedule) -> StepCrowd | None:
-        """What each count of the next step would hide among; None where that is not computed."""
+        """What each count of the next step would hide among; None without a crowd's account."""
 
     def apply(self, decided: Decided) -> None:
         """Account one step."""
@@ -203,7 +207,9 @@ class StepEngine:
 
     def _decide(self, closed: ClosedCounts) -> Decided:
         """How the announced sensors of a step are released."""
-        crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
+        crowds = None
+        if self.accounts.has_crowd:
+            crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
         return self._policy.decide(closed.step, closed.sensors, crowds)._replace(crowds=crowds)
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:

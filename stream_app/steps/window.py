@@ -175,7 +175,7 @@ class StepWindow:
     def accept(self, step: int, counts: Mapping[str, int]) -> None:
         """Enter readings of announced sensors; moves the watermark."""
         self._known[step].counts.update(counts)
-        self._hear((sensor, step) for sensor in counts)
+        self._hear([(sensor, step) for sensor in counts])
 
     def revise(self, step: int, sensor: str, count: int) -> None:
         """Enter one more count of a sensor; it does not move the watermark.
@@ -201,8 +201,9 @@ class StepWindow:
         While few readings were heard, one more sensor at step -1 is assumed, as it may still report.
         """
         self._heard.extend(readings)
-        unheard = [] if len(self._heard) == _HEARD_READINGS else [-1]
-        reached = sorted([*dict(self._heard).values(), *unheard], reverse=True)
+        reached = sorted(dict(self._heard).values(), reverse=True)
+        if len(self._heard) < _HEARD_READINGS:
+            reached.append(-1)
         self.watermark = reached[int(self._watermark_share * len(reached))]
 
     def is_due(self) -> bool:

@@ -221,9 +221,14 @@ class RemoteAccounts:
     ) -> None:
         self._nobody, self._settings, self._proposer = nobody, settings, proposer
 
+    @property
+    def has_crowd(self) -> bool:
+        """Whether risks in the crowd are accounted."""
+        return self._settings.has_crowd
+
     def ask(self, step: StepSchedule) -> StepCrowd | None:
         """What each count of the next step would hide among."""
-        if self._proposer is None or not self._settings.has_crowd:
+        if self._proposer is None:
             return None
         crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
         clock = self._nobody.settings
