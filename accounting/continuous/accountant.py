@@ -700,15 +700,12 @@ class ContinuousAccountant:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
-        found = summarise(
+        return summarise(
             self.next_step - 1,
             self._shown_figures(),
             self.settings.thresholds,
             self._worst_of_groups(),
             self._by_group.people,
-        )
-        return replace(
-            found,
             not_reached=self.not_reached,
             within_nats=self.settings.within_nats,
             draws=self.population.draws,

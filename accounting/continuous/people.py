@@ -487,7 +487,7 @@ class Ranked:
     @cached_property
     def people(self) -> int:
         """The number of people."""
-        return int(self._people.sum())
+        return self._people.size if self._is_one_each else int(self._people.sum())
 
     @cached_property
     def _is_one_each(self) -> bool:
@@ -595,14 +595,14 @@ def summarise(
     figures: RiskFigures,
     thresholds: Sequence[float],
     worst: WorstMoments,
-    people: NDArray[np.int64] | None = None,
+    people: NDArray[np.int64],
+    **more: Any,
 ) -> RiskSummary:
-    """The summary of one step; ``worst`` includes the step.
+    """The summary of one step, with ``more`` of its fields; ``worst`` includes the step.
 
-    Each figure is that of ``people`` (G,) people; of one by default.
+    Each figure is that of ``people`` (G,) people.
     """
-    each = np.ones(figures.risk.size, dtype=np.int64) if people is None else people
-    risk, baseline, added = (Ranked(values, each) for values in figures)
+    risk, baseline, added = (Ranked(values, people) for values in figures)
     return RiskSummary(
         step=step,
         people=risk.people,
@@ -617,6 +617,7 @@ def summarise(
         mean_baseline=baseline.mean(),
         most_risk=worst.most_risk,
         most_added=worst.most_added,
+        **more,
     )
 
 

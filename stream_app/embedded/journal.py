@@ -31,7 +31,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
 from itertools import groupby, islice
@@ -389,9 +389,11 @@ class Journal:
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
-        self.last_commit = replace(reached, lengths=lengths, digests=digests, record=self._record.head)
-        said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
+        said = {**vars(reached), "lengths": lengths, "digests": digests, "record": self._record.head}
+        self.last_commit = Commit(**said)
         marks = said.pop("marks")
+        if not reached.devices:
+            del said["devices"]
         logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
         note = None if self._key_record is None else self._key_record.save
         self._progress.write(said, changed or {}, marks, logs, note, whole=whole, may_wait=may_wait)

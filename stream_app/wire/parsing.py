@@ -80,7 +80,8 @@ _EXPECTED = "activation, reading or readings"
 def parse(line: bytes, source: str) -> InputMessage | Rejected:
     """The input message in a line, or a dead letter that names ``source``."""
     try:
-        return _named_once(_INPUT.validate_json(line), line)
+        message: InputMessage = _INPUT.validator.validate_json(line)
+        return _named_once(message, line)
     except ValidationError as error:
         return reject(source, line, *explain(error, _EXPECTED))
 
