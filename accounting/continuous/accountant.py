@@ -29,7 +29,7 @@ from accounting.continuous.accounts_kernel import (
 )
 from accounting.continuous.cascade import Cascade, RepeatedWindows, Units, alike_chains
 from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
-from accounting.continuous.payer import Due, find_due
+from accounting.continuous.payer import find_due
 from accounting.continuous.people import (
     AccountPositions,
     Cells,
@@ -271,9 +271,8 @@ class ContinuousAccountant:
             )
         locations = len(self.population.location_names)
         observation = observe(step, locations)
-        view = observation.view
-        if step.revealed is not None:
-            view = view_of(without_coins(step.releases), locations)
+        coins = step.revealed is not None
+        view = view_of(without_coins(step.releases), locations) if coins else observation.view
         self._follow_clock(step.step)
         before = self._running
         self._advance_nonstationary(step.step)
@@ -308,9 +307,8 @@ class ContinuousAccountant:
         seen, published, steps = self._running.seen, self._running.published, self._windows.steps
         own = None
         if schedule.published is not None or len(published.plain.labels):
-            locations = len(self.population.location_names)
             releases = schedule.releases if schedule.published is None else schedule.published
-            own = published_in(releases, locations)
+            own = published_in(releases, len(self.population.location_names))
             before = published if len(published.plain.labels) else Published.plainly(seen)
             published = before.followed_by(own)
         self._windows.steps = (*steps[1 - len(seen.labels) :], (step, own))
@@ -563,28 +561,25 @@ class ContinuousAccountant:
     ) -> Groups:
         """The groups after refining the accounts whose fast bound is high, as far as the step's work goes."""
         groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
-        if self.settings.refines and (due := self._due(step, among)).chains.size:
-            cascade = Cascade(self.refining, step, seen, published, due, self.units, self._windows)
-            cascade.refine(self.settings.operations)
-            return cascade.settle(groups)
+        if self.settings.refines:
+            due = find_due(accounts, self.settings)
+            if among is not None:
+                is_chosen = np.zeros((len(self.population), self.population.draws), dtype=np.bool_)
+                is_chosen[self._by_account.of(np.flatnonzero(among))] = True
+                due = due.of(is_chosen.reshape(-1)[due.chains])
+            if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
+                is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
+                due = due.of(~(self._told & is_recent)[due.chains])
+            if due.chains.size:
+                cascade = Cascade(self.refining, step, seen, published, due, self.units, self._windows)
+                cascade.refine(self.settings.operations)
+                return cascade.settle(groups)
         figures = groups.figures._replace(
             risk=accounts.state.risk[chains],
             decided_by=accounts.state.decided_by[chains],
             is_unreached=np.zeros(chains.shape, dtype=np.bool_),
         )
         return groups._replace(figures=figures)
-
-    def _due(self, step: int, among: NDArray[np.bool_] | None) -> Due:
-        """The chains to refine, of people ``among`` (N,)."""
-        due = find_due(self._accounts, self.settings)
-        if among is not None:
-            is_chosen = np.zeros((len(self.population), self.population.draws), dtype=np.bool_)
-            is_chosen[self._by_account.of(np.flatnonzero(among))] = True
-            due = due.of(is_chosen.reshape(-1)[due.chains])
-        if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
-            is_recent = step - self.settings.horizon + 1 - self._accounts.since <= HISTORY
-            due = due.of(~(self._told & is_recent)[due.chains])
-        return due
 
     def _threshold_index(self, groups: Groups) -> NDArray[np.int64]:
         risk = ceilings_within(self.settings.within_nats, groups.mean_risk)

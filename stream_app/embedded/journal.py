@@ -389,11 +389,10 @@ class Journal:
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
-        said = {**vars(reached), "lengths": lengths, "digests": digests, "record": self._record.head}
-        self.last_commit = Commit(**said)
+        found = {"lengths": lengths, "digests": digests, "record": self._record.head}
+        self.last_commit = Commit(**{**vars(reached), **found})
+        said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
         marks = said.pop("marks")
-        if not reached.devices:
-            del said["devices"]
         logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
         note = None if self._key_record is None else self._key_record.save
         self._progress.write(said, changed or {}, marks, logs, note, whole=whole, may_wait=may_wait)

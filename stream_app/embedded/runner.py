@@ -161,7 +161,6 @@ class EmbeddedRunner:
         self._rejected: Counter[str] = Counter()
         self._steps = self._lines = self._messages_taken = 0
         self._next_look, self._has_warned = FIRST_LOOK, False
-        self._vouched = -2  # the watermark that has vouched for the time
         self._committed_at = clock.monotonic_seconds()
         self._received_at = self._committed_at
         self._time = SteadyTime(clock.now_seconds(), clock.monotonic_seconds)
@@ -251,12 +250,9 @@ class EmbeddedRunner:
 
     def _look_at_clock(self) -> None:
         """Let steps whose tick has come close on arrival."""
-        intake = self._engine.intake
-        if (watermark := intake.window.watermark) > self._vouched:  # it vouches for less and less later on
-            self._vouched = watermark
-            self._time.vouch(self._step_clock.end_of(watermark))
+        self._time.vouch(self._step_clock.end_of(self._engine.intake.window.watermark))
         self._time.observe(self._clock.now_seconds())
-        intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
+        self._engine.intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
         if self._step_clock.has_ticks:
             due = self._step_clock.due_step(self._time.now_seconds())
             self._backlog.looked_at(due)

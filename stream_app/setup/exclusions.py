@@ -64,10 +64,7 @@ class Exclusions:
 
     def of(self, step: int, sensor: str) -> Exclusion | None:
         """Why the sensor is not active in the step; None where it may be."""
-        for row in self._by_sensor.get(sensor, ()):
-            if row.covers(step):
-                return row
-        return None
+        return next((row for row in self._by_sensor.get(sensor, ()) if row.covers(step)), None)
 
     def active(self, step: int, sensors: Sequence[str]) -> tuple[str, ...]:
         """Those of the sensors that are not excluded in the step, in their order."""

@@ -181,6 +181,7 @@ class PeopleAccounts:
         pseudonyms: Sequence[str] | None = None,
     ) -> None:
         self.settings, self.partition = settings, partition
+        self.has_crowd = settings.has_crowd
         self._has_windows = has_windows
         self._most_exposed, self._pseudonyms = most_exposed, pseudonyms
         self._shadow: Shadow | None = None
@@ -235,11 +236,6 @@ class PeopleAccounts:
     def assumed(self) -> str | None:
         """What the habits of people who were not measured rest on; None if all were measured."""
         return self.accountant.population.assumed
-
-    @property
-    def has_crowd(self) -> bool:
-        """Whether accounts against the crowd adversary are kept."""
-        return self.accounts.crowd is not None
 
     def ask(self, step: StepSchedule) -> StepCrowd | None:
         """As :meth:`Accounts.ask`."""

@@ -43,9 +43,7 @@ _SUPPRESSED = Suppressed().name
 class StepAccounts(Protocol):
     """The people whom a step is accounted for: here, or in account workers, who read it from the log."""
 
-    @property
-    def has_crowd(self) -> bool:
-        """Whether it is computed what each count hides among."""
+    has_crowd: bool  # whether it is computed what each count hides among
 
     def ask(self, step: StepSchedule) -> StepCrowd | None:
         """What each count of the next step would hide among; None without a crowd's account."""

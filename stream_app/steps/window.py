@@ -201,9 +201,8 @@ class StepWindow:
         While few readings were heard, one more sensor at step -1 is assumed, as it may still report.
         """
         self._heard.extend(readings)
-        reached = sorted(dict(self._heard).values(), reverse=True)
-        if len(self._heard) < _HEARD_READINGS:
-            reached.append(-1)
+        unheard = [] if len(self._heard) == _HEARD_READINGS else [-1]
+        reached = sorted([*dict(self._heard).values(), *unheard], reverse=True)
         self.watermark = reached[int(self._watermark_share * len(reached))]
 
     def is_due(self) -> bool:

@@ -296,8 +296,6 @@ class LineReader:
 
 def _pieces(line: bytes) -> list[bytes]:
     """A line in pieces no longer than the limit, so that an endless line cannot fill the memory."""
-    if 0 < len(line) <= MAX_LINE_BYTES:
-        return [line]
     return [line[start : start + MAX_LINE_BYTES] for start in range(0, len(line), MAX_LINE_BYTES)]
 
 

@@ -80,8 +80,7 @@ _EXPECTED = "activation, reading or readings"
 def parse(line: bytes, source: str) -> InputMessage | Rejected:
     """The input message in a line, or a dead letter that names ``source``."""
     try:
-        message: InputMessage = _INPUT.validator.validate_json(line)
-        return _named_once(message, line)
+        return _named_once(_INPUT.validate_json(line), line)
     except ValidationError as error:
         return reject(source, line, *explain(error, _EXPECTED))
 
