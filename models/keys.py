@@ -220,8 +220,8 @@ def _keyed_hash(secret: bytes | bytearray, begin: bytes = b"") -> Callable[[byte
     """
     block = hashlib.sha256().block_size
     padded = (secret if len(secret) <= block else hashlib.sha256(secret).digest()).ljust(block, b"\0")
-    inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + begin)
-    outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+    inner = hashlib.sha256(padded.translate(hmac.trans_36) + begin)
+    outer = hashlib.sha256(padded.translate(hmac.trans_5C))
 
     def of(message: bytes) -> bytes:
         within, sealed = inner.copy(), outer.copy()

@@ -52,7 +52,7 @@ from accounting.continuous.refine_kernel import count_hits, find_operations
 from accounting.continuous.stretches import Stretch
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
-from accounting.exposure.step_information import followed_by, seen_exactly, seen_release, view_of
+from accounting.exposure.step_information import followed_by, observe, seen_exactly, seen_step, view_of
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
 from accounting.exposure.step_information.observation import StepView
 from accounting.settings import HorizonSettings
@@ -270,7 +270,9 @@ class ContinuousAccountant:
                 "apply steps in order, empty ones included",
             )
         locations = len(self.population.location_names)
-        view = view_of(step.releases if step.revealed is None else without_coins(step.releases), locations)
+        observation = observe(step, locations)
+        coins = step.revealed is not None
+        view = view_of(without_coins(step.releases), locations) if coins else observation.view
         self._follow_clock(step.step)
         before = self._running
         self._advance_nonstationary(step.step)
@@ -284,7 +286,7 @@ class ContinuousAccountant:
         if self._told.any():
             now = np.flatnonzero(self._told & (self._accounts.since == step.step))
             before.tell(step.step, self.settings.horizon, now)
-        seen, published = self._followed_by(step)
+        seen, published = self._followed_by(step, seen_step(observation))
         groups = self._refined(step.step, seen, published, among)
         since = self._accounts.since[:: self.population.draws][groups.account]
         groups.worst.note(step.step, groups.mean_risk, self._baseline[groups.account], since)
@@ -300,14 +302,13 @@ class ContinuousAccountant:
         if groups.of_cell is not before.groups.of_cell:
             self._index_groups()
 
-    def _followed_by(self, schedule: StepSchedule) -> tuple[SeenSteps, Published]:
+    def _followed_by(self, schedule: StepSchedule, step: SeenSteps) -> tuple[SeenSteps, Published]:
         """What was seen until this step, and published; they become those of the window that is refined."""
         seen, published, steps = self._running.seen, self._running.published, self._windows.steps
-        locations = len(self.population.location_names)
-        step, own = seen_release(schedule.releases, locations), None
+        own = None
         if schedule.published is not None or len(published.plain.labels):
             releases = schedule.releases if schedule.published is None else schedule.published
-            own = published_in(releases, locations)
+            own = published_in(releases, len(self.population.location_names))
             before = published if len(published.plain.labels) else Published.plainly(seen)
             published = before.followed_by(own)
         self._windows.steps = (*steps[1 - len(seen.labels) :], (step, own))
@@ -560,18 +561,19 @@ class ContinuousAccountant:
     ) -> Groups:
         """The groups after refining the accounts whose fast bound is high, as far as the step's work goes."""
         groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
-        due = find_due(accounts, self.settings)
-        if among is not None:
-            is_chosen = np.zeros((len(self.population), self.population.draws), dtype=np.bool_)
-            is_chosen[self._by_account.of(np.flatnonzero(among))] = True
-            due = due.of(is_chosen.reshape(-1)[due.chains])
-        if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
-            is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
-            due = due.of(~(self._told & is_recent)[due.chains])
-        if self.settings.refines and due.chains.size:
-            cascade = Cascade(self.refining, step, seen, published, due, self.units, self._windows)
-            cascade.refine(self.settings.operations)
-            return cascade.settle(groups)
+        if self.settings.refines:
+            due = find_due(accounts, self.settings)
+            if among is not None:
+                is_chosen = np.zeros((len(self.population), self.population.draws), dtype=np.bool_)
+                is_chosen[self._by_account.of(np.flatnonzero(among))] = True
+                due = due.of(is_chosen.reshape(-1)[due.chains])
+            if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
+                is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
+                due = due.of(~(self._told & is_recent)[due.chains])
+            if due.chains.size:
+                cascade = Cascade(self.refining, step, seen, published, due, self.units, self._windows)
+                cascade.refine(self.settings.operations)
+                return cascade.settle(groups)
         figures = groups.figures._replace(
             risk=accounts.state.risk[chains],
             decided_by=accounts.state.decided_by[chains],
@@ -693,15 +695,12 @@ class ContinuousAccountant:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
-        found = summarise(
+        return summarise(
             self.next_step - 1,
             self._shown_figures(),
             self.settings.thresholds,
             self._worst_of_groups(),
             self._by_group.people,
-        )
-        return replace(
-            found,
             not_reached=self.not_reached,
             within_nats=self.settings.within_nats,
             draws=self.population.draws,

@@ -396,8 +396,8 @@ class CrowdAccount:
         """The last step in a few numbers, against the crowd adversary."""
         figures = RiskFigures(self.risk(), self.baseline(), self.added())
         thresholds, people = self.settings.thresholds, self.people_each
-        found = summarise(self.next_step - 1, figures, thresholds, self.worst(), people)
-        return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
+        more = {"not_reached": self.not_reached, "within_nats": self.settings.within_nats}
+        return summarise(self.next_step - 1, figures, thresholds, self.worst(), people, **more)
 
     def with_people(self, newcomers: CrowdAccount, informed: ContinuousAccountant) -> CrowdAccount:
         """One account for these people and the newcomers at the same step; ``informed`` is that of all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from typing import Any, NamedTuple, NewType, TypeVar
 
 import numpy as np
@@ -486,7 +487,7 @@ class Ranked:
     @cached_property
     def people(self) -> int:
         """The number of people."""
-        return int(self._people.sum())
+        return self._people.size if self._is_one_each else int(self._people.sum())
 
     @cached_property
     def _is_one_each(self) -> bool:
@@ -503,13 +504,14 @@ class Ranked:
         if not self.people:
             return dict.fromkeys(levels, 0.0)
         if self._is_one_each:
-            found, left, begin = dict.fromkeys(levels, 0.0), self._values, 0
+            found, left, begin = dict.fromkeys(levels, 0.0), self._values.copy(), 0
             for level in sorted(levels):  # each a look at what is left: a quarter of the time of all at once
-                rank = int(np.ceil((self.people - 1) * level))
-                left, begin = np.partition(left, rank - begin)[rank - begin :], rank
+                rank = ceil((self.people - 1) * level)
+                left.partition(rank - begin)
+                left, begin = left[rank - begin :], rank
                 found[level] = float(left[0])
             return found
-        return {level: self.at(int(np.ceil((self.people - 1) * level))) for level in levels}
+        return {level: self.at(ceil((self.people - 1) * level)) for level in levels}
 
     def mean(self) -> float:
         """The mean over people; 0 if there are none.
@@ -593,14 +595,14 @@ def summarise(
     figures: RiskFigures,
     thresholds: Sequence[float],
     worst: WorstMoments,
-    people: NDArray[np.int64] | None = None,
+    people: NDArray[np.int64],
+    **more: Any,
 ) -> RiskSummary:
-    """The summary of one step; ``worst`` includes the step.
+    """The summary of one step, with ``more`` of its fields; ``worst`` includes the step.
 
-    Each figure is that of ``people`` (G,) people; of one by default.
+    Each figure is that of ``people`` (G,) people.
     """
-    each = np.ones(figures.risk.size, dtype=np.int64) if people is None else people
-    risk, baseline, added = (Ranked(values, each) for values in figures)
+    risk, baseline, added = (Ranked(values, people) for values in figures)
     return RiskSummary(
         step=step,
         people=risk.people,
@@ -615,6 +617,7 @@ def summarise(
         mean_baseline=baseline.mean(),
         most_risk=worst.most_risk,
         most_added=worst.most_added,
+        **more,
     )
 
 

@@ -199,8 +199,7 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
 
 
-@dataclass(frozen=True, slots=True)
-class Unprotected:
+class Unprotected(NamedTuple):
     """Releases of infinite cost: their number, the first one's sensor, and whether other sensors have any.
 
     ``is_exact`` is True if the first was an exact count; otherwise it had noise that guarantees nothing by
@@ -379,8 +378,8 @@ class PrivacyAccount:
                 str(spend.rho),
                 spend.is_infinite,
                 spend.truncated_mass,
-                list(astuple(spend.distance)[1:]),
-                list(astuple(spend.unprotected)),
+                [spend.distance.log_ratio, spend.distance.outside, spend.distance.untabled_mass],
+                list(spend.unprotected),
                 *([] if spend.day is None else [spend.day.save()]),
             ]
             for group, spend in self.spends.items()

@@ -78,9 +78,8 @@ def publish_step(
         batch = [counts[position] for position in positions]
         words = _words(key, deployment, interval, mechanism, batch, version)
         numbers = np.array([item.count for item in batch], dtype=np.int64)
-        for position, value in zip(
-            positions, _published(mechanism, numbers, words, clamp_negative), strict=True
-        ):
+        drawn = _published(mechanism, numbers, words, clamp_negative)
+        for position, value in zip(positions, drawn, strict=True):
             values[position] = value
     return values
 

@@ -31,7 +31,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
 from itertools import groupby, islice
@@ -389,7 +389,8 @@ class Journal:
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
-        self.last_commit = replace(reached, lengths=lengths, digests=digests, record=self._record.head)
+        found = {"lengths": lengths, "digests": digests, "record": self._record.head}
+        self.last_commit = Commit(**{**vars(reached), **found})
         said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
         marks = said.pop("marks")
         logs = [file for file in self._files.values() if isinstance(file, AheadLog)]

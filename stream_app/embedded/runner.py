@@ -7,6 +7,7 @@ which nobody waits for, several steps are committed together. The position is co
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -171,6 +172,7 @@ class EmbeddedRunner:
         At the end of the input the steps that are still open are closed, unless ``keep_open``.
         """
         started = self._clock.monotonic_seconds()
+        gc.freeze()  # collecting would look through kernels and classes again and again
         try:
             reason = self._walk(is_stopped, keep_open)
         except BaseException as failure:
@@ -178,6 +180,8 @@ class EmbeddedRunner:
                 self._commit()  # the steps before the one that failed are accounted
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
+        finally:
+            gc.unfreeze()
         self._commit(is_last=True)
         self._journal.end(reason)
         self._observer.stopped(RunStopped(self._engine.next_step, reason))

@@ -181,6 +181,7 @@ class PeopleAccounts:
         pseudonyms: Sequence[str] | None = None,
     ) -> None:
         self.settings, self.partition = settings, partition
+        self.has_crowd = settings.has_crowd
         self._has_windows = has_windows
         self._most_exposed, self._pseudonyms = most_exposed, pseudonyms
         self._shadow: Shadow | None = None

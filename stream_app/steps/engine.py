@@ -30,7 +30,6 @@ from stream_app.wire import (
     InputMessage,
     Rejected,
     RiskSummary,
-    SensorValue,
     StepRelease,
     TierValue,
 )
@@ -44,8 +43,10 @@ _SUPPRESSED = Suppressed().name
 class StepAccounts(Protocol):
     """The people whom a step is accounted for: here, or in account workers, who read it from the log."""
 
+    has_crowd: bool  # whether it is computed what each count hides among
+
     def ask(self, step: StepSchedule) -> StepCrowd | None:
-        """What each count of the next step would hide among; None where that is not computed."""
+        """What each count of the next step would hide among; None without a crowd's account."""
 
     def apply(self, decided: Decided) -> None:
         """Account one step."""
@@ -173,7 +174,7 @@ class StepEngine:
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
         the engine must not continue. Its window is as it was before the step then.
         """
-        if not self.is_due():
+        if not self.intake.window.is_due():
             return None
         closed, registry = self.intake.window.closing(), self.intake.registry
         if registry.regions:  # whose announcements come one by one, in any order
@@ -203,7 +204,9 @@ class StepEngine:
 
     def _decide(self, closed: ClosedCounts) -> Decided:
         """How the announced sensors of a step are released."""
-        crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
+        crowds = None
+        if self.accounts.has_crowd:
+            crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
         return self._policy.decide(closed.step, closed.sensors, crowds)._replace(crowds=crowds)
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
@@ -252,42 +255,28 @@ def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version
     entries = []
     for release, value in zip(schedule.releases, values, strict=True):
         entry, window = _sensor_value(release, value), release.sensor.window
-        changes: dict[str, int] = {}
         if window is not None and window.steps > 1:
-            changes["from_step"] = window.first_of(schedule.step)
+            entry["from_step"] = window.first_of(schedule.step)
         if version > 1:
-            changes["version"] = version
-        entries.append(entry.model_copy(update=changes) if changes else entry)
-    # every entry was validated when it was made, so the message need not validate them again
-    return StepRelease.model_construct(step=schedule.step, releases=tuple(entries))
+            entry["version"] = version
+        entries.append(entry)
+    return StepRelease.model_validate({"step": schedule.step, "releases": tuple(entries)})
 
 
 _by_version = attrgetter("step", "version")
 
 
-def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
-    """The entry of one sensor; without a value it is suppressed."""
+def _sensor_value(release: SensorRelease, value: PublishedValue) -> dict[str, Any]:
+    """The entry of one sensor; without a value it is suppressed. The public one is the least tier's."""
     name, mechanism = release.sensor.name, release.mechanism
     if value is None:
-        return SensorValue(sensor=name, mechanism=_SUPPRESSED)
-    if isinstance(value, TierValues) and isinstance(mechanism, PublishesTiers):
-        return _tiered_value(release, mechanism.tiers, value)
-    fields = {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
-    return SensorValue.model_validate(fields)
-
-
-def _tiered_value(
-    release: SensorRelease, levels: Sequence[tuple[str, float]], values: TierValues
-) -> SensorValue:
-    """Every tier's value; the public one is that of the least informed tier."""
+        return {"sensor": name, "mechanism": _SUPPRESSED}
+    if not (isinstance(value, TierValues) and isinstance(mechanism, PublishesTiers)):
+        return {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
     tiers = {
-        name: TierValue.of(epsilon, values.drawn[name], values.released[name]) for name, epsilon in levels
+        tier: TierValue.of(epsilon, value.drawn[tier], value.released[tier])
+        for tier, epsilon in mechanism.tiers
     }
     least = next(iter(tiers.values()))
-    return SensorValue(
-        sensor=release.sensor.name,
-        mechanism=release.mechanism.name,
-        epsilon=least.epsilon,
-        value=least.value,
-        tiers=tiers,
-    )
+    public = {"epsilon": least.epsilon, "value": least.value}
+    return {"sensor": name, "mechanism": mechanism.name, **public, "tiers": tiers}

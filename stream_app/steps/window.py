@@ -175,7 +175,7 @@ class StepWindow:
     def accept(self, step: int, counts: Mapping[str, int]) -> None:
         """Enter readings of announced sensors; moves the watermark."""
         self._known[step].counts.update(counts)
-        self._hear((sensor, step) for sensor in counts)
+        self._hear([(sensor, step) for sensor in counts])
 
     def revise(self, step: int, sensor: str, count: int) -> None:
         """Enter one more count of a sensor; it does not move the watermark.

@@ -9,7 +9,7 @@ nothing by default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -128,12 +128,14 @@ class Observers(Observer):
     """Calls several observers one after the other."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
-        self._observers = tuple(observers)
         self.may_lag = all(each.may_lag for each in observers)
         for name, method in vars(Observer).items():
             if callable(method) and not name.startswith("_"):
-                setattr(self, name, partial(self._call_all, name))
+                own = [getattr(each, name) for each in observers]
+                heard = [each for each in own if getattr(each, "__func__", None) is not method]
+                setattr(self, name, partial(_call_all, heard))
 
-    def _call_all(self, name: str, *event: Any, **more: Any) -> None:
-        for observer in self._observers:
-            getattr(observer, name)(*event, **more)
+
+def _call_all(methods: Sequence[Callable[..., None]], *event: Any, **more: Any) -> None:
+    for method in methods:
+        method(*event, **more)

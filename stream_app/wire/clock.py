@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
 
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 TOLERANCE_SECONDS = 1.0
 """How far a clock may be set forward at once and still be followed."""
 
@@ -25,7 +26,7 @@ class Clock:
 
         With those in which the machine slept, if the system counts them.
         """
-        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+        return time.clock_gettime(_SINCE_BOOT)
 
 
 class ClockOff(NamedTuple):

@@ -220,10 +220,11 @@ class RemoteAccounts:
         self, nobody: ContinuousAccountant, settings: Settings, proposer: Proposer | None = None
     ) -> None:
         self._nobody, self._settings, self._proposer = nobody, settings, proposer
+        self.has_crowd = settings.has_crowd
 
     def ask(self, step: StepSchedule) -> StepCrowd | None:
         """What each count of the next step would hide among."""
-        if self._proposer is None or not self._settings.has_crowd:
+        if self._proposer is None or not self.has_crowd:
             return None
         crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
         clock = self._nobody.settings

@@ -22,11 +22,12 @@ With three open steps of 500 sensors, a count that comes writes a line of some 3
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
@@ -160,7 +161,7 @@ class ProgressLog:
         ``may_wait`` somebody waits, so that no whole is written for what was forgotten.
         """
         at = self._at
-        now: dict[str, Any] = json.loads(json.dumps(fields))  # as it will be read, and shared with nobody
+        now: dict[str, Any] = from_json(to_json(fields))  # as it will be read, and shared with nobody
         line = {key: value for key, value in now.items() if at.fields.get(key) != value}
         if steps := list(self._step_changes(changed)):
             line["steps"] = steps
