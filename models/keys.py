@@ -213,6 +213,9 @@ class _SecretKey:
         return f"{type(self).__name__}(secret=***)"
 
 
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))  # of an HMAC
+
+
 def _keyed_hash(secret: bytes | bytearray, begin: bytes = b"") -> Callable[[bytes], bytes]:
     """HMAC-SHA256 of messages that all ``begin`` alike, by its definition (RFC 2104).
 
@@ -220,8 +223,8 @@ def _keyed_hash(secret: bytes | bytearray, begin: bytes = b"") -> Callable[[byte
     """
     block = hashlib.sha256().block_size
     padded = (secret if len(secret) <= block else hashlib.sha256(secret).digest()).ljust(block, b"\0")
-    inner = hashlib.sha256(padded.translate(hmac.trans_36) + begin)
-    outer = hashlib.sha256(padded.translate(hmac.trans_5C))
+    inner = hashlib.sha256(padded.translate(_INNER) + begin)
+    outer = hashlib.sha256(padded.translate(_OUTER))
 
     def of(message: bytes) -> bytes:
         within, sealed = inner.copy(), outer.copy()
