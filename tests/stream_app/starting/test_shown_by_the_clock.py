@@ -1,4 +1,4 @@
-"""What is shown or averaged by the slot of a day follows the clock on the wall, before and after it is changed."""
+"""What is shown or averaged by the slot of a day follows the clock on the wall over its changes."""
 
 from __future__ import annotations
 
