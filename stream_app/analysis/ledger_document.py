@@ -100,6 +100,7 @@ def ledger_document(
     priors_check: PriorsVerdict | None = None,
     sensors: SensorRegistry | None = None,
     run: Path | None = None,
+    missing: TallyguardError | None = None,
     days: Days | None = None,
     hours: tuple[float, float] = UNIT_HOURS,
     progress: Callable[[int], None] = lambda done: None,
@@ -108,9 +109,9 @@ def ledger_document(
 
     Without ``secret`` nothing is asked about a series; ``oracle`` asks dp_accounting, too. ``sensors`` say
     how counts over windows are brought to single steps; None where there are none. ``run`` is the folder that
-    the log is of, which says what the people are where ``population`` has none. ``days`` are the dates of its
-    steps: differential privacy then is by unit, too, for any so many consecutive ``hours`` and a visit of so
-    many, and counts on bounds over the day.
+    the log is of, which says what the people are where ``population`` has none, and ``missing`` why it has
+    none. ``days`` are the dates of its steps: differential privacy then is by unit, too, for any so many
+    consecutive ``hours`` and a visit of so many, and counts on bounds over the day.
     """
     note = basis_note(len(population), population.assumed, priors_check, population.draws)
     remedy = "give --priors, fitted or assumed"
@@ -118,6 +119,7 @@ def ledger_document(
         draws = (recorded.get("drawn") or {}).get("draws", 1)
         note = basis_note(recorded["people"], recorded.get("assumed_habits"), priors_check, draws)
         remedy = f"give --priors, those of the run: {priors_in_words(run, recorded)}"
+    refused = missing or SettingsError("risk must be of people", "no priors", remedy)
     document: Document = {
         "steps": len(log.steps),
         "releases": dict(sorted(log.releases_by_mechanism().items())),
@@ -130,7 +132,7 @@ def ledger_document(
         "note": note,
         "bayesian": _answer(lambda: _bayesian(log, delta, independent_people)),
         "reconstruction": _answer(
-            lambda: _reconstruction(log, population, horizon, sensors, progress, remedy)
+            lambda: _reconstruction(log, population, horizon, sensors, progress, refused)
         ),
     }
     if secret is not None:
@@ -238,10 +240,10 @@ def _reconstruction(
     horizon: HorizonSettings,
     sensors: SensorRegistry | None,
     progress: Callable[[int], None],
-    remedy: str,
+    refused: TallyguardError,
 ) -> Document:
     if not len(population):
-        raise SettingsError("risk must be of people", "no priors", remedy)
+        raise refused
     if sensors is not None:
         is_schedule = not sensors.in_windows and all(step.windows is None for step in log.steps)
         if sensors.windowed and is_schedule:

@@ -51,16 +51,16 @@ def ledger(
     said for several units: the whole log, a person's day, any hours on end, and one visit.
 
     Each guarantee is computed where it holds and refused with the reason where it does not. A run's folder
-    says all that is needed but who the people are: give its priors, and reconstruction is answered, too. Its
-    own settings, sensors and noise designs count; others are refused in a sentence that says what differs.
+    says all that is needed, its copy of the priors included. Its own settings, sensors and noise designs
+    count; others are refused in a sentence that says what differs.
 
     \b
     Examples:
-      tallyguard ledger out --priors priors.json
       tallyguard ledger out
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
-      tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
+      tallyguard ledger out --sensor s3 --secret 24,25 --length-scale 6
     """
+    from models.exceptions import TallyguardError
     from stream_app.analysis.ledger_document import ledger_document, load_log
     from stream_app.exceptions import OutputError
     from stream_app.setup.declared import bounded_days, days_of
@@ -69,6 +69,7 @@ def ledger(
     from stream_app.setup.run_folder.people_record import as_accounted
     from stream_app.setup.run_folder.run_settings import (
         check_belongs,
+        load_run,
         people_of_run,
         sensors_of_run,
         settings_of_run,
@@ -83,10 +84,16 @@ def ledger(
     designs = cli.given_designs(covariance)
     if log.is_dir():
         settings = settings_of_run(log, settings)
-        population = people_of_run(log, settings, priors)
+        population, missing = people_of_run(log, settings, priors), None
+        if priors is None and load_run(log).get("people"):
+            try:
+                population = as_accounted(log)
+            except TallyguardError as error:
+                missing = error
         registry = sensors_of_run(log, settings, population.location_names).with_designs(designs)
         check_belongs(log, population, registry)
-        population = as_accounted(log, population)
+        if len(population):
+            population = as_accounted(log, population)
         registry, first_slot = with_recorded_windows(log, registry), settings.first_slot
     else:
         if not log.exists():
@@ -95,7 +102,7 @@ def ledger(
                 "nothing there",
                 "name the folder of --output, or the file",
             )
-        population = population_of(settings, priors)
+        population, missing = population_of(settings, priors), None
         registry = load_registry(settings.sensors, population.location_names).with_designs(designs)
         first_slot = first_slot_of(settings, load_schedule(log, registry))
     if question is not None:
@@ -115,6 +122,7 @@ def ledger(
             priors_check=settings.priors_check,
             sensors=registry,
             run=log if log.is_dir() else None,
+            missing=missing,
             days=bounded_days(settings, registry) or days_of(settings),
             hours=(hours, visit),
             progress=lambda done: bar.update(task, completed=done),

@@ -12,6 +12,7 @@ from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
+    from models.mechanisms import Designs
     from stream_app.analysis.alternatives import VariedRisks
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.report import Priors
@@ -25,7 +26,7 @@ def report(
     ),
     pdf: Annotated[Path | None, typer.Option(help="Write the same as a PDF, too.")] = None,
     priors: Annotated[
-        Path | None, typer.Option(help="The run's priors, to say what would lower the risk.")
+        Path | None, typer.Option(help="The run's priors, where its folder has no copy that will do.")
     ] = None,
     config: cli.ConfigOption = None,
     covariance: cli.CovarianceOption = None,
@@ -55,8 +56,8 @@ def report(
     One HTML file without scripts that loads nothing. First: may this be published, by the rule in
     [release.budget] (a limit on risk or added risk, a share of people)? Then the question, the setting,
     figures, the most exposed people by pseudonym, what would lower the risk, the limits of the method, a
-    glossary. With the run's priors and configuration it also names the sensors that revealed most about the
-    most exposed people, and what noise or silence there would do. A PDF needs WeasyPrint
+    glossary. By the run's own copy of its priors it also names the sensors that revealed most about the most
+    exposed people, and what noise or silence there would do. A PDF needs WeasyPrint
     (pip install 'tallyguard[pdf]') and Pango.
 
     With --for dpia it is the annex of a data protection impact assessment: purpose and data flow, whether a
@@ -71,23 +72,20 @@ def report(
       tallyguard report out --pdf report.pdf
       tallyguard report out --public --pdf public.pdf
       tallyguard report out --for dpia --purpose "opening hours" --decides "Mobility" --review 2027-03-01
-      tallyguard report out --priors priors.parquet --config tallyguard.toml
+      tallyguard report out --vary radius=0.1
       tallyguard report out --priors priors.parquet --vary radius=0.1 --vary "2019=priors-2019.json"
-      tallyguard report out --priors priors.parquet --adversary crowd --known 10
+      tallyguard report out --adversary crowd --known 10
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
-    from models.prior_files import load_population
     from stream_app.analysis.report import (
         Asked,
         is_pdf,
-        load_priors,
         make_annex,
         make_report,
         save_report,
         weasyprint,
     )
-    from stream_app.setup.given_priors import as_set
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
     if (kind == "dpia" or public) and not source.is_dir():
@@ -106,10 +104,10 @@ def report(
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
-    run_priors = None
-    if priors is not None:
-        run_priors = load_priors(source, settings, as_set(settings, load_population(priors)), designs)
-    if (vary or crowd is not None) and run_priors is None:
+    run_priors, missing, is_beside = None, None, bool(vary) or crowd is not None
+    if priors is not None or (source.is_dir() and (is_beside or not (kind == "dpia" or public))):
+        run_priors, missing = _priors_of(source, settings, priors, designs)
+    if is_beside and run_priors is None:
         raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
     varied, beside = (
         ((), None) if run_priors is None else _beside(source, run_priors, settings, vary or [], crowd)
@@ -124,6 +122,7 @@ def report(
             designs=designs,
             varied=varied,
             crowd=beside,
+            missing=missing,
             is_public=public,
         )
     sizes = [save_report(made, path) for path in outputs]
@@ -132,6 +131,24 @@ def report(
         cli.print_json({"report": str(output), "bytes": sizes[0], "files": written})
     else:
         cli.say(f"The report is in {' and '.join(map(str, outputs))}.")
+
+
+def _priors_of(
+    folder: Path, settings: Settings, priors: Path | None, designs: Designs
+) -> tuple[Priors | None, str | None]:
+    """The run's priors, of a file or of its own copy, or why that copy will not do."""
+    from models.exceptions import TallyguardError
+    from stream_app.analysis.report import load_priors
+    from stream_app.setup.run_folder.run_settings import load_run, people_of_run
+
+    if priors is not None:
+        return load_priors(folder, settings, people_of_run(folder, settings, priors), designs), None
+    if not load_run(folder).get("people"):
+        return None, None
+    try:
+        return load_priors(folder, settings, designs=designs), None
+    except TallyguardError as error:
+        return None, str(error)
 
 
 def _beside(

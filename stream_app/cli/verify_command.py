@@ -132,10 +132,9 @@ def replay(
     Reads decisions and people, and no count, and compares every risk with the one that was written when the
     step was released. Exit status 1 if a single bit differs. Another version of the program may bound some
     risks otherwise, and both hold: that is said. The folder of a run needs no settings, unless its evidence
-    lies elsewhere or `kafka.partitions` was set; each step is computed for the people and under the rule that
-    it had. A run with evidence needs --priors. Without RUN the people and decisions are those of a deployment
-    on Kafka, and settings say where the broker is; there, a person whose prior was replaced since differs
-    before the change.
+    lies elsewhere; each step is computed for the people and under the rule that it had. A run with evidence
+    needs --priors. Without RUN the people and decisions are those of a deployment on Kafka, and settings say
+    where the broker is; there, a person whose prior was replaced since differs before the change.
 
     \b
     Examples:

@@ -33,7 +33,13 @@ from stream_app.setup.run_folder.description import Description, keep_named
 from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of, replace_file, whole_lines
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, ACCOUNTED_WITH, EXCLUSIONS, NOT_IN_SNAPSHOTS
+from stream_app.setup.run_folder.manifest import (
+    ACCEPTABLE,
+    ACCOUNTED_WITH,
+    EXCLUSIONS,
+    NOT_IN_SNAPSHOTS,
+    PARTITIONS,
+)
 from stream_app.setup.run_folder.people_record import (
     Joining,
     PeopleOfRun,
@@ -524,6 +530,7 @@ def make_manifest(
         **({} if settings.offset is None else {"offset": settings.offset}),
         **({"windows": windows} if windows else {}),
         "first_slot": plan.first_slot,
+        PARTITIONS: settings.kafka.partitions,
         "people": population.everybody,
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,

@@ -33,8 +33,8 @@ from stream_app.setup.run_folder.people_record import KEPT, PRIORS, digest_in, l
 from stream_app.setup.run_folder.progress import load_progress, parsed_lines
 from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Entry, Period, periods, read_entries
 from stream_app.setup.run_folder.run_settings import (
-    FORMS,
     UNLESS_SET,
+    as_settings,
     registries_of,
     sensors_of_run,
     settings_of_run,
@@ -173,7 +173,7 @@ def _settings_then(settings: Settings, facts: Mapping[str, Any], description: De
     """The settings as the record says they were, as far as accounts and what is written of them follow."""
     said = {name: description.settings[name] for name in _DESCRIBED if name in description.settings}
     said |= {name: value for name, value in (UNLESS_SET | dict(facts)).items() if name in ACCOUNTED_WITH}
-    found = {name: FORMS[name](value) if name in FORMS else value for name, value in said.items()}
+    found = as_settings(said, settings)
     found["priors_check"] = priors_check_of(facts)
     crowd = dict(facts.get("crowd") or {})
     known = {name: crowd[name] for name in crowd if name in CrowdSettings.model_fields}

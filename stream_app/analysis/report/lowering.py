@@ -34,7 +34,7 @@ from models.releases import (
 from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.keys import load_pseudonym_key
-from stream_app.setup.run_folder.people_record import as_accounted
+from stream_app.setup.run_folder.people_record import as_accounted, is_kept
 from stream_app.setup.run_folder.run_settings import check_belongs, sensors_of_run, with_recorded_windows
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import designs_of
@@ -48,11 +48,20 @@ SIGMAS = (1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class Priors:
-    """Who can be accounted again: people, their pseudonyms in order, sensors."""
+    """Who can be accounted again: people, their pseudonyms in order, sensors.
+
+    ``is_own`` where they are the run's own copy: whom that does not know has left since.
+    """
 
     population: Population
     registry: SensorRegistry
     pseudonyms: Sequence[str]
+    is_own: bool = False
+
+    def still_there(self, exposed: Sequence[WorstMoment]) -> tuple[WorstMoment, ...]:
+        """Of the people of a log those that the run still has; all where the priors are of a file."""
+        there = set(self.pseudonyms)
+        return tuple(each for each in exposed if not self.is_own or each.person in there)
 
 
 class RevealedBySensor(NamedTuple):
@@ -101,16 +110,21 @@ class Lowering(NamedTuple):
 
 
 def load_priors(
-    folder: Path, settings: Settings, population: Population, designs: Designs = NO_DESIGNS
+    folder: Path, settings: Settings, population: Population | None = None, designs: Designs = NO_DESIGNS
 ) -> Priors:
-    """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
-    registry = sensors_of_run(folder, settings, population.location_names)
-    check_belongs(folder, population, registry)
+    """What a run had, as its settings name it, or as its folder keeps it where no population is given.
+
+    :class:`RunChangedError` for other priors or sensors, :class:`OutputError` for a folder without a copy.
+    """
+    people = as_accounted(folder) if population is None else population
+    registry = sensors_of_run(folder, settings, people.location_names)
+    check_belongs(folder, people, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     registry = with_recorded_windows(folder, registry)
-    pseudonyms = load_pseudonym_key(settings, folder).pseudonyms(population.people)
-    asked = settings.asked(settings.question).asked_of(as_accounted(folder, population))
-    return Priors(asked, registry, pseudonyms)
+    is_own = is_kept(folder, people)
+    pseudonyms = people.people if is_own else load_pseudonym_key(settings, folder).pseudonyms(people.people)
+    asked = settings.asked(settings.question).asked_of(as_accounted(folder, people))
+    return Priors(asked, registry, pseudonyms, is_own)
 
 
 def lowering(

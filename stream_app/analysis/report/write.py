@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from models.exceptions import TallyguardError
 from models.mechanisms import NO_DESIGNS, Designs
 from models.private_files import private_file
 from stream_app.analysis.accounted_again import read_decisions
@@ -91,24 +92,33 @@ def make_report(
     varied: Sequence[VariedRisks] = (),
     crowd: PlannedCrowd | None = None,
     *,
+    missing: str | None = None,
     is_public: bool = False,
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML; of an audit people are never named.
 
     With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
-    revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
-    beside the run's own; ``varied`` is what other habits make of the same releases, ``crowd``
-    their ceilings against an adversary who does not know where the others are. With ``is_public`` a run's
-    report has the same figures and nobody in it. :class:`OutputError` where ``source`` is neither.
+    revealed most about them, and what less would do; ``missing`` says why there are none. ``designs`` of
+    noise are those that the log may name beside the run's own; ``varied`` is what other habits make of the
+    same releases, ``crowd`` their ceilings against an adversary who does not know where the others are. With
+    ``is_public`` a run's report has the same figures and nobody in it. :class:`OutputError` where ``source``
+    is neither.
     """
     if not source.is_dir():
         ranked = sorted(read_audit(source), key=lambda audit: -audit.certified)
         return page("audit", made=_made(source, now), ranked=ranked, condition=ceiling_condition(None))
     log = _read(source, most_exposed, designs, is_public=is_public)
     lower = later = None
+    there = log
     if priors is not None and not is_public:  # what the priors add is about the most exposed people
+        there = replace(log, exposed=priors.still_there(log.exposed))
         steps = read_decisions(source / "decisions.jsonl", priors.registry)
-        later, lower = exposed_in_hindsight(log, priors, steps), lowering(log, priors, steps)
+        try:
+            later, lower = exposed_in_hindsight(there, priors, steps) or None, lowering(there, priors, steps)
+        except TallyguardError as error:
+            if not priors.is_own:
+                raise
+            missing = str(error)
     return page(
         "run" if log.summaries else "without_people",
         made=_made(source, now, log, is_public=is_public),
@@ -116,6 +126,8 @@ def make_report(
         is_public=is_public,
         lower=lower,
         later=later,
+        there=there,
+        missing=missing,
         varied=varied,
         crowd=crowd,
     )

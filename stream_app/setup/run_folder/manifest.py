@@ -44,7 +44,11 @@ A check of the priors may be added, or get stricter, without that: ceilings only
 SHARPENED = frozenset({"thresholds", "sharpen", "sharpen_above", "sharpen_operations"})
 """What is looked at more closely: the accounts of the whole log are computed again with it."""
 
-ACCEPTABLE = DECIDED | SHARPENED | PEOPLE | {NETWORK, "sensors"}
+PARTITIONS = "kafka.partitions"
+"""Into how many shares the work on people is split, off Kafka, too: whoever a share cannot pay for keeps the
+fast bound. The accounts of a run are computed again with another number; on Kafka it is fixed."""
+
+ACCEPTABLE = DECIDED | SHARPENED | PEOPLE | {NETWORK, "sensors", PARTITIONS}
 """What an operator may change while a deployment lives, with --accept-changes."""
 
 
@@ -62,12 +66,12 @@ NOT_IN_SNAPSHOTS = DECIDED | REPORTED | {NETWORK, "sensors", EXCLUSIONS}
 ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot", "timezone", "holidays"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
-    *("question", "also_asked", "questions"),
+    *("question", "also_asked", "questions", PARTITIONS),
 )
 """Settings that accounts depend on: recorded in ``run.json``, and taken from there by readers of the run."""
 
 
-UNSAID = frozenset({"sharpen", "sharpen_operations", NETWORK, "people_kept"})
+UNSAID = frozenset({"sharpen", "sharpen_operations", PARTITIONS, NETWORK, "people_kept"})
 """What earlier versions did not record: a run of theirs continues with what is set now."""
 
 
@@ -277,7 +281,8 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         "offset": lambda was, now: True,  # by which clock times are shown
         "sensors": lambda was, now: True,  # the network says what of them changed
         **dict.fromkeys(PEOPLE, lambda was, now: True),  # who asks for the reason is people_record
-        **dict.fromkeys(SHARPENED, lambda was, now: True),  # every ceiling is one, however it is computed
+        # every ceiling is one, however it is computed
+        **dict.fromkeys({*SHARPENED, PARTITIONS}, lambda was, now: True),
         CHECK: lambda was, now: _is_checked_no_less({CHECK: was}, {CHECK: now}),
         f"{CHECK}.kappa_min": lambda was, now: (now or 0.0) >= (was or 0.0),  # as deployments on Kafka say it
         f"{CHECK}.priors": lambda was, now: True,

@@ -31,6 +31,7 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population, save_population
 from models.priors import NOT_SAID, Lists, Population, law_at
 from models.releases import SensorRegistry
+from models.text import number_of
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError, restoring
 from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET
@@ -197,19 +198,37 @@ def people_from_now(
     return PeopleOfRun(with_told(_with_first_steps(given, since), starts), ids, digest, change)
 
 
-def as_accounted(folder: Path, given: Population) -> Population:
-    """The people of the file that a run has now, each from the step the run accounts them from."""
-    last = _versions(folder)[-1]
-    if KEPT not in last or not len(given):
+def is_kept(folder: Path, given: Population) -> bool:
+    """Whether these are the people that a run has now as its own copy names them: by pseudonym."""
+    return load_document(folder / "run.json").get(KEPT) == digest_of(given)
+
+
+def as_accounted(folder: Path, given: Population | None = None) -> Population:
+    """The people that a run has now, each from the step the run accounts them from: of the file, or its copy.
+
+    :class:`OutputError` where there is no copy, and :class:`RunChangedError` where no figure of the whole log
+    follows from it.
+    """
+    versions = _versions(folder)
+    last = versions[-1] if versions else {PRIORS: ""}
+    if given is not None and (KEPT not in last or not len(given)):
         return replace(given, effective_from=None)
     kept = load_kept(folder, digest_in(last))
     if kept.told is not None:
         raise RunChangedError(
             "figures of the whole log must rest on one prior a person",
-            f"{int(kept.told.sum()):,} people whose habits changed (--new-priors told)",
-            "leave --priors out: the run's own figures are in risks.jsonl",
+            f"{number_of(int(kept.told.sum()), 'person')} whose habits changed (--new-priors told)",
+            "see the run's own figures, in risks.jsonl and in the report; leave --priors out",
         )
-    return _with_first_steps(given, _since(kept))
+    if given is not None:
+        return _with_first_steps(given, _since(kept))
+    if last.get("drawn"):
+        raise RunChangedError(
+            "chains must be drawn by the ids of people, which the folder of a run does not hold",
+            "a run with evidence, and no priors",
+            "name the priors that the run had with --priors, and their evidence in the settings",
+        )
+    return kept
 
 
 def digest_of(population: Population) -> str:

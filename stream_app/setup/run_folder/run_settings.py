@@ -43,7 +43,8 @@ from stream_app.setup.run_folder.facts import (
     differences,
     mechanisms_of,
 )
-from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, UNSAID
+from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH, PARTITIONS, UNSAID
+from stream_app.setup.run_folder.people_record import is_kept
 from stream_app.setup.run_folder.progress import has_released, load_progress
 from stream_app.setup.run_folder.record import RECORD, held, last_facts, read_entries
 from stream_app.setup.sections import QuestionSettings
@@ -146,6 +147,7 @@ class _Recorded(_Part):
     sharpen: bool | None = None
     sharpen_above: float | None = None
     sharpen_operations: int | None = None
+    partitions: Annotated[int | None, Field(alias=PARTITIONS, ge=1)] = None
     windows: dict[str, _RecordedWindow] = {}
     counted_again: dict[str, _RecordedCounts] = {}
     taken_over: list[_TakenOver] = []
@@ -256,7 +258,10 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
         if name in ACCOUNTED_WITH and not (name in UNSAID and value is None)
     }
     values = given.model_dump(mode="json", include=set(stored)) | _WHICH_PLACE | facts_if_set(given)
+    values[PARTITIONS] = given.kafka.partitions
     said = set(given.model_fields_set)
+    if "partitions" in given.kafka.model_fields_set:
+        said.add(PARTITIONS)
     if given.question == PLACE and not given.also_asked:  # others may be defined without being asked
         said.discard("questions")
     if given.first_slot == 0:  # says nothing: it may come from a schedule file
@@ -269,7 +274,7 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 f"leave {name} out of flags, environment and settings file: the run recorded it; "
                 "to ask about other settings, give a schedule instead of the run",
             )
-    recorded = {name: FORMS[name](value) if name in FORMS else value for name, value in stored.items()}
+    recorded = as_settings(stored, given)
     recorded["questions"] = {**given.questions, **recorded["questions"]}
     if "offset" in run:  # the clock that times are shown by
         recorded["origin"] = recorded["origin"].astimezone(zone_of(run["offset"]))
@@ -283,6 +288,14 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
             "leave priors_check out: the run recorded it",
         )
     return given.model_copy(update={**recorded, **_described(folder, run, given)})
+
+
+def as_settings(recorded: Mapping[str, Any], given: Settings) -> dict[str, Any]:
+    """Values of settings that were recorded as JSON, to be put in place of those of the given ones."""
+    found = {name: FORMS[name](value) if name in FORMS else value for name, value in recorded.items()}
+    if partitions := found.pop(PARTITIONS, None):
+        found["kafka"] = given.kafka.model_copy(update={"partitions": partitions})
+    return found
 
 
 def _described(folder: Path, run: dict[str, Any], given: Settings) -> dict[str, Any]:
@@ -326,10 +339,12 @@ def _release_of_run(
 def people_of_run(folder: Path, settings: Settings, priors: Path | None) -> Population:
     """The people of the run's priors; without them nobody, at the locations that the run describes.
 
-    :class:`OutputError` where it describes none, and no file of them is named.
+    A file of the run's own copy is as good as the one it was given. :class:`OutputError` where the run
+    describes no locations, and no file of them is named.
     """
     if priors is not None:
-        return as_set(settings, load_population(priors))
+        given = load_population(priors)
+        return given if is_kept(folder, given) else as_set(settings, given)
     description = description_in(folder)
     if description is not None:
         return Population.pack([], description.locations)
@@ -361,7 +376,8 @@ def designs_of_run(folder: Path) -> Designs:
 def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:
     """:class:`RunChangedError` for other people or sensors than the run was accounted for."""
     stored, known = load_run(folder), recorded_network(folder)
-    if len(population) and stored.get("priors") not in (None, population.fingerprint):
+    is_known = stored.get("priors") in (None, population.fingerprint) or is_kept(folder, population)
+    if len(population) and not is_known:
         raise RunChangedError(
             f"the priors must be those of the run, {priors_in_words(folder, stored)}",
             f"others, of {number_of(population.everybody, 'person')}",

@@ -15,10 +15,12 @@ from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
 from models.exceptions import PriorFileError
 from models.keys import Pseudonymiser
-from models.prior_files import load_population
+from models.prior_files import load_population, save_population
 from models.priors import NOT_SAID, MovementPrior, Population
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.checked_run import check_run
+from stream_app.analysis.report import read_run
+from stream_app.analysis.report.lowering import load_priors, lowering
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
@@ -35,6 +37,7 @@ from stream_app.setup.run_folder.progress import parsed_lines
 from stream_app.steps import JsonlRisks
 from stream_app.steps.policy import Decided
 from stream_app.wire import StepDecision
+from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -447,7 +450,7 @@ def test_a_place_that_new_priors_lack_is_named(tmp_path: Path) -> None:
         run_with(tmp_path, other, day(CHANGE, STEPS), {**ACCEPTED, "new_priors": NewPriors.TOLD})
 
 
-def test_a_kept_copy_is_no_priors_file(tmp_path: Path) -> None:
+def test_a_kept_copy_is_no_priors_file(tmp_path: Path, tallyguard: Tallyguard) -> None:
     """Whoever gives it to a command would account people from a law and a step of another run."""
     begun(tmp_path, people(0, 1))
     told = {**ACCEPTED, "new_priors": NewPriors.TOLD}
@@ -460,6 +463,34 @@ def test_a_kept_copy_is_no_priors_file(tmp_path: Path) -> None:
             load_population(path)
     with pytest.raises(RunChangedError, match="one prior a person"):
         as_accounted(tmp_path, after)
+    for path, says in (
+        (copy_of(tmp_path, people(0, 1)), "priors must be those of the run"),
+        (copies[0], "as they were given"),
+    ):
+        assert says in tallyguard("ledger", tmp_path, "--priors", path).err
+    found = tallyguard("ledger", tmp_path, "--json").document["reconstruction"]
+    assert found["refused"].endswith("got 1 person whose habits changed (--new-priors told)")
+    page = tmp_path / "report.html"
+    assert tallyguard("report", tmp_path, "--output", page).code == 0
+    assert "1 person whose habits changed" in page.read_text()
+
+
+def test_ledger_and_report_take_the_copy_of_the_people_that_a_run_has_now(
+    tmp_path: Path, tallyguard: Tallyguard
+) -> None:
+    """People come, leave and have new priors of the whole log: as with the file that was given last."""
+    begun(tmp_path, people(0, 1, 3))
+    after = people(0, 1, 5, renewed=[1])
+    run_with(tmp_path, after, day(CHANGE, STEPS), {**ACCEPTED, "new_priors": NewPriors.REDONE})
+    save_population(after, tmp_path / "given.parquet")
+    found = tallyguard("ledger", tmp_path, "--json").document
+    assert found["reconstruction"]["people"] == 3
+    assert tallyguard("ledger", tmp_path, "--priors", tmp_path / "given.parquet", "--json").document == found
+    priors = load_priors(tmp_path, settings())
+    given = load_priors(tmp_path, settings(), after)
+    assert list(priors.pseudonyms) == list(given.pseudonyms)
+    log, steps = read_run(tmp_path), read_decisions(tmp_path / "decisions.jsonl", priors.registry)
+    assert lowering(log, priors, steps) == lowering(log, given, steps) is not None
 
 
 class Killed(BaseException):

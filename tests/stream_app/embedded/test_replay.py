@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from models.priors import Population, with_draws
 from stream_app.analysis.served import sources
 from stream_app.embedded import RunOptions, run
 from stream_app.embedded.replay import replay_run
+from stream_app.exceptions import RunChangedError
 from stream_app.setup.option_settings import NewPriors, RiskFormat
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from tests.stream_app.command_line import Tallyguard
 from tests.stream_app.embedded.test_people_change import ACCEPTED, CHANGE, STEPS, day, people
@@ -39,6 +42,10 @@ CHANGES: dict[str, tuple[Part, Part]] = {
     "rule, thresholds, what is written": (
         (STAY, {}, {"release": BUDGET, "risk_every": 3, "most_exposed": 2}),
         (STAY, ACCEPTED, {"thresholds": (0.2, 0.6), "sharpen_operations": 40_000, "attack_draws": 320}),
+    ),
+    "the shares of the work": (
+        (STAY, {}, {"kafka": {"partitions": 60}, "sharpen_operations": 200_000}),
+        (STAY, ACCEPTED, {"kafka": {"partitions": 3}, "sharpen_operations": 200_000}),
     ),
     "a budget in hindsight": (
         (STAY, {}, {"release": BUDGET}),
@@ -69,6 +76,39 @@ def test_every_risk_follows_from_decisions_and_people_before_and_after_a_change(
     assert found.is_same and found.steps == STEPS and found.compared == len(lines) > 2 * STEPS, found
     if "Parquet" not in name:
         assert b"\n".join(lines) + b"\n" == (out / "risks.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+def test_the_shares_of_the_work_are_those_of_the_run(tmp_path: Path, tallyguard: Tallyguard) -> None:
+    """Every reader takes them from the folder; other ones are refused, and no run takes them unasked."""
+    (first, (who, accepted, changed)) = CHANGES["the shares of the work"]
+    out = run_of(tmp_path / "out", (first, (who, {}, first[2])))
+    assert json.loads((out / "run.json").read_bytes())["kafka.partitions"] == 60
+    assert settings_of_run(out, Settings()).kafka.partitions == 60
+    config = tmp_path / "other.toml"
+    for partitions, code in ((60, 0), (4, 1)):
+        config.write_text(f"[kafka]\npartitions = {partitions}\n")
+        found = tallyguard("replay", out, "--config", config)
+        assert found.code == code, found
+        assert ("kafka.partitions must be what" in found.err) == (code == 1)
+    other = settings(**{"risk_every": 1, **changed})
+    with pytest.raises(RunChangedError, match=r"kafka\.partitions was 60, is 3; .* --accept-changes"):
+        run(other, RunOptions(out), who, clock=TickingClock(), chunks=[day(CHANGE, STEPS)])
+    run(other, RunOptions(out, **accepted), who, clock=TickingClock(), chunks=[day(CHANGE, STEPS)])
+    assert settings_of_run(out, Settings()).kafka.partitions == 3
+
+
+@pytest.mark.slow
+def test_a_run_that_did_not_record_its_shares_has_those_that_are_given(tmp_path: Path) -> None:
+    """As of an earlier version: it goes on with what is set, which is recorded then."""
+    first, _ = CHANGES["the shares of the work"]
+    out = run_of(tmp_path / "out", (first, (first[0], {}, first[2])))
+    for name in ("run.json", "record.jsonl"):
+        text = (out / name).read_text()
+        (out / name).write_text(re.sub(r'\s*"kafka.partitions": ?60,', "", text))
+        assert (out / name).read_text() != text
+    assert settings_of_run(out, Settings.model_validate({"kafka": {"partitions": 60}})).kafka.partitions == 60
+    assert settings_of_run(out, Settings()).kafka.partitions == Settings().kafka.partitions
 
 
 def checked(who: Population) -> PriorsVerdict:

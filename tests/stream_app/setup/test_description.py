@@ -135,13 +135,18 @@ def test_every_reader_of_a_run_needs_its_folder_only(
     home.mkdir()
     monkeypatch.chdir(away)
     assert ledger(tallyguard, "--priors", "priors.json") == known
-    people = known.pop("reconstruction")
-    alone = ledger(tallyguard)
-    refused = alone.pop("reconstruction")
-    assert alone == known
-    assert people["people"] == 2
-    assert "priors.json with 2 people" in refused["remedy"]
+    assert known["reconstruction"]["people"] == 2
+    assert ledger(tallyguard) == known
+    (copy,) = Path("out").glob("priors-*.parquet")
+    assert ledger(tallyguard, "--priors", copy) == known
     assert report(tallyguard, away) == reported
+    assert report(tallyguard, away, "--priors", copy) == reported
+    copy.rename("lost.parquet")
+    refused = ledger(tallyguard)
+    assert refused.pop("reconstruction")["refused"].startswith("out must hold a copy of the priors")
+    assert refused == {name: each for name, each in known.items() if name != "reconstruction"}
+    assert "must hold a copy of the priors" in report(tallyguard, away)
+    Path("lost.parquet").rename(copy)
     if explained is not None:
         assert report(tallyguard, away, "--priors", "priors.json") == explained
     export = tallyguard("export", "out", "--output", "open", "--format", "geojson", "--format", "csv")
