@@ -8,12 +8,13 @@ written down, and the best adversary compared with each ceiling. The truth share
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
@@ -21,7 +22,7 @@ from accounting.decisions import SearchSettings
 from accounting.exposure import prior_guess, window_of
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered, shares_noise
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered
 from models.noise import CorrelatedNoise
 from models.priors import MovementPrior, Population
 from models.releases import (
@@ -50,7 +51,8 @@ _MANY = 20  # people, of whom few counts can be written down
 class Shown:
     """One published value: each path adds at most ``most`` to it; ``noise`` are the masses at -n..n.
 
-    What is counted in the step ``missed`` of a window is not in it.
+    What is counted in the step ``missed`` of a window is not in it. Where noise is ``correlated``, each value
+    of a count (number ``again``) has a noise vector of its own.
     """
 
     sensor: Sensor
@@ -58,6 +60,8 @@ class Shown:
     most: int
     noise: Floats
     missed: int = -1
+    correlated: Correlated | None = None
+    again: int = 0
 
     def added(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each path (N, T) adds."""
@@ -137,16 +141,17 @@ class Deployment:
                 if release.mechanism.is_released:
                     sensor = release.sensor
                     values = 1 + (0 if release.mechanism.is_exact else sensor.corrections)
-                    own = Shown(sensor, step.step, sensor.most_counts, noise_of(release.mechanism))
-                    again = replace(own, missed=sensor.window.first_of(step.step)) if sensor.window else own
-                    found += [own, *[again if step.step % 2 else own] * (values - 1)]
+                    shared = release.mechanism if isinstance(release.mechanism, Correlated) else None
+                    noise = noise_of(release.mechanism)
+                    own = Shown(sensor, step.step, sensor.most_counts, noise, correlated=shared)
+                    late = replace(own, missed=sensor.window.first_of(step.step)) if sensor.window else own
+                    found.append(own)
+                    found += [replace(late if step.step % 2 else own, again=n) for n in range(1, values)]
         return found
 
     def optimum(self, horizon: tuple[int, int], until: int, *, among: bool) -> float | None:
         """The best of any adversary about person 0, ``among`` the others; None where it is too much."""
         people = self.chains if among else self.chains[:1]
-        if any(shares_noise(each.mechanism) for step in self.decided for each in step.releases):
-            return None  # which has no law of a single value
         return optimum_of(people, self.shown(until), self.steps, horizon, self.settings.mistakes)
 
 
@@ -193,7 +198,8 @@ def optimum_of(
         row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
     for axis, each in enumerate(shown, start=1):
         outcomes = _anybody(outcomes, axis) if each.sensor.counts is Counts.OCCUPIED else outcomes
-        outcomes = _noised(outcomes, axis, each.noise)
+    for numbers, noise in _independent_noise(shown):
+        outcomes = _noised(outcomes, [1 + number for number in numbers], noise)
     right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
     return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
 
@@ -222,13 +228,46 @@ def _anybody(law: Floats, axis: int) -> Floats:
     return np.concatenate((nobody, more.sum(axis, keepdims=True)), axis)
 
 
-def _noised(law: Floats, axis: int, noise: Floats) -> Floats:
-    """The law of the values with this noise added along an axis."""
+def _independent_noise(shown: list[Shown]) -> Iterator[tuple[list[int], Floats]]:
+    """The numbers of the values whose noise is of one draw, with its law: of most values each has its own."""
+    vectors: dict[tuple[str, int, int], list[int]] = {}
+    for number, each in enumerate(shown):
+        if each.correlated is None:
+            yield [number], each.noise
+        else:
+            vector = each.sensor.name, each.step // each.correlated.noise.steps, each.again
+            vectors.setdefault(vector, []).append(number)
+    for numbers in vectors.values():
+        if len(numbers) == 1:
+            yield numbers, shown[numbers[0]].noise
+        else:
+            one, other = (shown[number].correlated for number in numbers)
+            assert one is not None and other is not None
+            positions = np.ix_(*[[one.position, other.position]] * 2)
+            yield numbers, law_of_two(one.noise.covariance[positions])
+
+
+def law_of_two(covariance: Floats) -> Floats:
+    """Masses of two correlated Gaussian numbers, both rounded; those far out are left out."""
+    edges = np.arange(-_LIKELY, _LIKELY + 2) - 0.5
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    one = edges[:-1, None] + 0.5 * (1.0 + nodes)
+    density = 0.5 * weights * stats.norm.pdf(one, scale=np.sqrt(covariance[0, 0]))
+    middle = covariance[0, 1] / covariance[0, 0] * one[..., None]
+    sigma = np.sqrt(covariance[1, 1] - covariance[0, 1] ** 2 / covariance[0, 0])
+    below = stats.norm.cdf(edges, loc=middle, scale=sigma)
+    return np.asarray(np.einsum("in,inj->ij", density, np.diff(below)))
+
+
+def _noised(law: Floats, axes: list[int], noise: Floats) -> Floats:
+    """The law of the values with this noise, of one draw, added along some axes."""
     shape = list(law.shape)
-    shape[axis] += noise.size - 1
+    for axis, size in zip(axes, noise.shape, strict=True):
+        shape[axis] += size - 1
     found, where = np.zeros(shape), [slice(None)] * law.ndim
-    for first, probability in enumerate(noise):
-        where[axis] = slice(first, first + law.shape[axis])
+    for first, probability in np.ndenumerate(noise):
+        for axis, begin in zip(axes, first, strict=True):
+            where[axis] = slice(begin, begin + law.shape[axis])
         found[tuple(where)] += probability * law
     return found
 

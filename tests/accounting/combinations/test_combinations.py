@@ -10,10 +10,10 @@ import pytest
 
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import HorizonSettings
-from models.mechanisms import Gaussian, Mechanism, Raw
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw
 from models.priors import MovementPrior, Population
 from models.releases import CountingWindow, Sensor, SensorRegistry, StepSchedule, in_single_steps
-from tests.accounting.combinations.deployments import compare, draw
+from tests.accounting.combinations.deployments import SHARED, compare, draw, law_of_two, noise_of
 from tests.accounting.crowd.both import BothAccounts
 from tests.volume import randoms
 
@@ -49,6 +49,19 @@ def test_no_adversary_beats_a_ceiling_or_a_limit_in_many_combinations() -> None:
 @pytest.mark.slow
 def test_no_adversary_beats_a_ceiling_or_a_limit_in_ten_thousand_combinations() -> None:
     check(randoms(42, 10_000))
+
+
+def test_two_values_of_one_draw_have_the_law_of_rounded_draws() -> None:
+    """The truth about correlated noise knows both values' own laws, and how they go together."""
+    law = law_of_two(SHARED.covariance)
+    draws = np.rint(np.random.default_rng(44).multivariate_normal(np.zeros(2), SHARED.covariance, 400_000))
+    middle = law.shape[0] // 2
+    sampled = np.array([[np.mean((draws == (i, j)).all(axis=1)) for j in (-1, 0, 2)] for i in (-1, 0, 2)])
+    some = middle + np.array([-1, 0, 2])
+    assert np.abs(law[np.ix_(some, some)] - sampled).max() < 0.002
+    one = noise_of(Correlated.of(SHARED, 0))
+    assert law.sum(axis=1) == pytest.approx(one, abs=2e-4)
+    assert np.abs(law - np.outer(one, one)).max() > 0.005
 
 
 # A window of steps in the crowd.
