@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from accounting.audit import audit_population
 from models.keys import Pseudonymiser
 from models.mechanisms import Correlated
 from models.prior_files import save_population
 from models.priors import Population
-from models.releases import Schedule, Sensor
+from models.releases import Sensor
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.preflight import check_files
@@ -37,6 +36,7 @@ from tests.accounting.combinations.deployments import (
     TIERED,
     Cell,
     Deployment,
+    audits,
     compare,
     draw,
 )
@@ -216,24 +216,18 @@ def through_everything(
         found = replace(found, limit=None)
     if drawn.adversary is not None:
         found = replace(found, crowd=[each["crowd"] for each in own])
-    compared, wrong = compare(found)
-    assert not wrong, (sorted(drawn.features), wrong)
-    return Compared(compared, audited(found))
+    running = compare(found)
+    assert not running.wrong, (sorted(drawn.features), running.wrong)
+    return Compared(running.ceilings, audited(found))
 
 
 def audited(found: Deployment) -> int:
     """An audit of what was published, against both adversaries; how many ceilings were compared."""
-    compared, schedule = 0, Schedule(tuple(replace(each, windows=None) for each in found.decided))
-    for adversary in (None, found.adversary):
-        mistakes = min(found.settings.mistakes, found.steps - 1)
-        found = replace(found, settings=replace(found.settings, mistakes=mistakes))
-        (audit,) = audit_population(found.population, schedule, mistakes, people=[0], adversary=adversary)
-        window = (0, found.steps - 1)
-        best = found.optimum(window, found.steps - 1, among=adversary is not None)
-        if best is not None:
-            assert best <= audit.certified + 1e-9, sorted(found.features)
-            compared += 1
-    return compared
+    mistakes = min(found.settings.mistakes, found.steps - 1)
+    both = list(audits(replace(found, settings=replace(found.settings, mistakes=mistakes))))
+    for best, ceiling in both:
+        assert best <= ceiling + 1e-9, sorted(found.features)
+    return len(both)
 
 
 def check(folder: Path, seed: int, number: int, patch: pytest.MonkeyPatch) -> int:
