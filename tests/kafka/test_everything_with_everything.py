@@ -38,11 +38,11 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
 ) -> None:
     """Both workers are killed on the way, and go on. One cell a day, and all with `make thorough`."""
     rng = np.random.default_rng([63, number])
-    cell, drawn = CELLS[number], drawn_for(CELLS[number], rng)
+    cell = CELLS[number]
+    drawn = drawn_for(cell, rng, tmp_path / "drawn", announced=2)
     chosen, schedule = files_of(tmp_path / "cell", drawn, cell)
-    last = max(step for step, names in enumerate(drawn.announced) if names)
-    announced = drawn.announced[: last + 1]
-    killed_at = next(step for step, names in enumerate(announced) if names and step >= last // 2)
+    *earlier, last = (step for step, names in enumerate(drawn.announced) if names)
+    announced, killed_at = drawn.announced[: last + 1], earlier[len(earlier) // 2]
     counts = [
         [reading(t, name, int(rng.integers(9))).line().rstrip() for name in names]
         for t, names in enumerate(announced)
@@ -57,7 +57,7 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
         for step, names in enumerate(announced):
             announcement = Activation(v=1, step=step, sensors=names).line().rstrip()
             deployment.produce([announcement, *counts[step]])  # the schedule file announces nothing on Kafka
-            if step == killed_at < last:
+            if step == killed_at:
                 deployment.wait_for_steps(step + 1, 100.0)
                 for worker in workers:
                     worker.kill()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from accounting.attacks import ATTACKS, attack_person
+from accounting.audit import audit_population
 from accounting.bounds import Effort, certify, horizon_risk, question
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, baseline
@@ -24,7 +25,7 @@ from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed, all_versions
 from models.noise import joint_information_table, joint_outcomes, joint_shift_probability
 from models.noise.noise_information import table_information
 from models.priors import MovementPrior, Population
-from models.releases import Sensor, SensorRelease, StepSchedule
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import chain_of
 from tests.accounting.enumeration import all_paths, window_optimum
 
@@ -177,6 +178,32 @@ def _coarse(values: list[Mechanism], counted: Floats, times: tuple[int, ...]) ->
             rest = channel[:, ~common].sum(axis=1, keepdims=True)
             channel = np.concatenate([channel[:, common], rest], axis=1)
     return channel
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistakes", [0, 1])
+def test_corrections_add_little_more_to_a_ceiling_than_to_the_best_adversary(mistakes: int) -> None:
+    """Over the guess, all logs together, of a count a step that has two values, each with its noise."""
+    added, won = 0.0, 0.0
+    for seed in range(30):
+        rng = np.random.default_rng([5, seed])
+        places, steps = int(rng.integers(2, 4)), 3
+        matrix = rng.dirichlet(np.full(places, 0.6), size=places) + 1e-9
+        matrix /= matrix.sum(axis=1, keepdims=True)
+        population = Population.pack([MovementPrior.from_dense("ada", matrix)], list(map(str, range(places))))
+        log, channels = [], []
+        for step in range(steps):
+            counted = np.isin(np.arange(places), rng.permutation(places)[: max(1, int(rng.integers(places)))])
+            door = Sensor("door", tuple(np.flatnonzero(counted).tolist()), corrections=1)
+            noise = Gaussian(float(rng.choice([0.5, 0.9, 1.5])))
+            log.append(StepSchedule(step, (SensorRelease(door, noise),)))
+            channels.append(_coarse([noise, noise], counted, (1, 1)))
+        (audit,) = audit_population(population, Schedule(tuple(log)), mistakes)
+        everything = all_paths(population.chain(0).start[0], matrix[None], steps)
+        best = window_optimum(everything, channels, (0, steps - 1), mistakes)
+        assert audit.certified >= best - 1e-9
+        added, won = added + audit.certified - audit.baseline, won + best - audit.baseline
+    assert added <= 1.25 * won
 
 
 def test_the_first_values_delta_promises_too_much() -> None:

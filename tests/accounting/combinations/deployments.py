@@ -1,29 +1,33 @@
 """Small random deployments from the product of all features, and the slow truth about one of their people.
 
 A deployment draws what its sensors count (presence, passages, sums over windows, moves, counts that a device
-limits), their noise (raw, noised, tiered, decided under a risk budget with or without hindsight), corrections
-and adversary. It is decided and accounted step by step, as a run does it. Then every movement of everybody is
+limits), their noise (raw, noised, tiered, correlated, decided under a risk budget with or without hindsight),
+corrections and adversary; drawn widely, also what is asked, how much work may be done, and what is said of
+the crowd. It is decided and accounted step by step, as a run does it. Then every movement of everybody is
 written down, and the best adversary compared with each ceiling. The truth shares no code with what it tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
+from accounting.audit import audit_population
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import SearchSettings
 from accounting.exposure import prior_guess, window_of
-from accounting.exposure.crowd import CrowdAdversary
+from accounting.exposure.crowd import CrowdAdversary, Strangers
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered, shares_noise
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered
 from models.noise import CorrelatedNoise
-from models.priors import MovementPrior, Population
+from models.priors import MovementPrior, Population, Question
 from models.releases import (
     CountingWindow,
     Counts,
@@ -36,21 +40,28 @@ from models.releases import (
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, undecided_step
 from stream_app.steps.policy.policies import CorrelatedSteps, SensorWishes
 from tests.accounting.chains import KIND_SHARES, KINDS, random_matrix
+from tests.accounting.crowd.test_strangers import chances
 from tests.accounting.decisions.deciding import bound
 from tests.accounting.enumeration import Floats, all_paths, within
 
 TIERED = Tiered((("public", 0.4), ("partner", 1.3)))
 NOISES: tuple[Mechanism, ...] = (Gaussian(0.7), Gaussian(1.5), TIERED)
 _LIKELY = 5  # values of noise on each side that are told apart
-_MOST_CELLS = 4e6
+_MOST_CELLS, _MOST_OUTCOMES = 4e6, 1e7
+_SHORT, _LONG = 5, 7  # steps
 _MANY = 20  # people, of whom few counts can be written down
+
+
+Chain = tuple[Floats, Floats]
+"""Start (K,) at step 0 and matrices (C, K, K)."""
 
 
 @dataclass(frozen=True)
 class Shown:
     """One published value: each path adds at most ``most`` to it; ``noise`` are the masses at -n..n.
 
-    What is counted in the step ``missed`` of a window is not in it.
+    What is counted in the step ``missed`` of a window is not in it. Where noise is ``correlated``, each value
+    of a count (number ``again``) has a noise vector of its own.
     """
 
     sensor: Sensor
@@ -58,6 +69,8 @@ class Shown:
     most: int
     noise: Floats
     missed: int = -1
+    correlated: Correlated | None = None
+    again: int = 0
 
     def added(self, paths: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each path (N, T) adds."""
@@ -79,7 +92,7 @@ class Shown:
 class Deployment:
     """Everything that was drawn; ``decided`` and the figures of person 0 fill up as it is run."""
 
-    chains: list[tuple[Floats, Floats]]  # start (K,) at step 0 and matrices (C, K, K), of everybody
+    chains: list[Chain]  # of everybody
     population: Population
     registry: SensorRegistry
     announced: list[tuple[str, ...]]
@@ -90,6 +103,8 @@ class Deployment:
     in_crowd: bool  # whether the limit holds against that adversary
     features: frozenset[str]
     mechanisms: dict[str, Mechanism]  # of each sensor, where no budget decides
+    others: list[Chain]  # everybody beside person 0 who is really there, strangers at the end
+    strangers: int = 0
     decided: list[StepSchedule] = field(default_factory=list)
     informed: list[float] = field(default_factory=list)
     crowd: list[float] = field(default_factory=list)
@@ -110,7 +125,8 @@ class Deployment:
         crowd = None
         if self.adversary is not None:
             decided = self.limit if self.in_crowd else None
-            crowd = CrowdAccount(accountant, self.adversary, decided=decided)
+            weights = self.population.weights
+            crowd = CrowdAccount(accountant, self.adversary, decided=decided, weights=weights)
         what_if = None
         if isinstance(self.policy, BudgetPolicy):
             in_crowd, has_windows = crowd if self.in_crowd else None, bool(self.registry.windowed)
@@ -137,65 +153,157 @@ class Deployment:
                 if release.mechanism.is_released:
                     sensor = release.sensor
                     values = 1 + (0 if release.mechanism.is_exact else sensor.corrections)
-                    own = Shown(sensor, step.step, sensor.most_counts, noise_of(release.mechanism))
-                    again = replace(own, missed=sensor.window.first_of(step.step)) if sensor.window else own
-                    found += [own, *[again if step.step % 2 else own] * (values - 1)]
+                    shared = release.mechanism if isinstance(release.mechanism, Correlated) else None
+                    noise = noise_of(release.mechanism)
+                    own = Shown(sensor, step.step, sensor.most_counts, noise, correlated=shared)
+                    late = replace(own, missed=sensor.window.first_of(step.step)) if sensor.window else own
+                    found.append(own)
+                    found += [replace(late if step.step % 2 else own, again=n) for n in range(1, values)]
         return found
 
     def optimum(self, horizon: tuple[int, int], until: int, *, among: bool) -> float | None:
-        """The best of any adversary about person 0, ``among`` the others; None where it is too much."""
-        people = self.chains if among else self.chains[:1]
-        if any(shares_noise(each.mechanism) for step in self.decided for each in step.releases):
-            return None  # which has no law of a single value
-        return optimum_of(people, self.shown(until), self.steps, horizon, self.settings.mistakes)
+        """The best of any adversary about person 0, ``among`` the others; None where it is too much.
+
+        In the crowd the adversary may know where some of the others are, or some may go with person 0.
+        """
+        shown, mistakes, asked = self.shown(until), self.settings.mistakes, self._asked()
+        if not among:
+            return optimum_of(self.chains[:1], shown, self.steps, horizon, mistakes, asked=asked)
+        assert self.adversary is not None
+        companions, known = self.adversary.companions, self.adversary.known
+        if any(each.sensor.counts is Counts.OCCUPIED for each in shown):
+            known = 0  # whoever is known to be there says more than whoever is not there
+        priors = self.others[: len(self.others) - self.strangers]
+        vouched = self.others[len(priors) :]
+        gone = min(companions + known, len(priors))
+        found = [
+            optimum_of(
+                [self.chains[0], *rest],
+                shown,
+                self.steps,
+                horizon,
+                mistakes,
+                vouched=vouched,
+                together=1 + companions,
+                alone=self.adversary.alone,
+                asked=asked,
+            )
+            for rest in ((priors[gone:], priors[: len(priors) - gone]) if gone else (priors,))
+        ]
+        return None if None in found else max(each for each in found if each is not None)
+
+    def _asked(self) -> Asked | None:
+        """The label of each place, and what a wrong one costs in each step."""
+        question = self.settings.question
+        if question is None:
+            return None
+        names = self.population.location_names
+        groups = list(question.groups.values()) if question.groups else [[name] for name in names]
+        labels = [next((k for k, own in enumerate(groups, 1) if name in own), 0) for name in names]
+        weights = question.weights or (1,)
+        costs = [weights[step % len(weights)] for step in range(self.steps)]
+        return Asked(np.array(labels), np.array(costs))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be guessed: ``labels`` (K,) of the places, and ``costs`` (T,) of each step's wrong one."""
+
+    labels: NDArray[np.int64]
+    costs: NDArray[np.int64]
+
+    def right(self, traces: NDArray[np.int64], horizon: tuple[int, int], mistakes: int) -> Floats:
+        """1 where a guess of labels (row) costs at most so much in a trace (column)."""
+        costs, own = self.costs[horizon[0] : horizon[1] + 1], self.labels[traces]
+        known = [np.unique(self.labels) if cost else [0] for cost in costs]
+        guesses = np.array(list(product(*known)))
+        return ((guesses[:, None] != own[None]) @ costs <= mistakes).astype(float)
 
 
 def optimum_of(
-    people: list[tuple[Floats, Floats]],
+    people: Sequence[Chain],
     shown: list[Shown],
     steps: int,
     horizon: tuple[int, int],
     mistakes: int,
-    mixed: Sequence[Sequence[tuple[Floats, Floats]]] = (),
+    mixed: Sequence[Sequence[Chain]] = (),
+    *,
+    vouched: Sequence[Chain] = (),
+    together: int = 1,
+    alone: float = 1.0,
+    asked: Asked | None = None,
 ) -> float | None:
     """The best of any adversary about the first of the ``people`` who knows where none of the others is.
 
-    Each of the ``mixed`` is one more person, who moves by one of these chains with even chances.
+    Each of the ``mixed`` is one more person, who moves by one of these chains with even chances. The first
+    person is in a group of so many who go ``together``. Each of the other people moves ``alone`` with that
+    chance, or makes every move of all others who live alike and are not alone; the ``vouched`` all do.
     """
-    sizes = [1 + each.most * (len(people) + len(mixed)) + each.noise.size for each in shown]
-    if not shown or float(np.prod(np.array(sizes, dtype=np.float64))) > _MOST_CELLS:
+    others = len(people) - 1 + len(mixed) + len(vouched) + together
+    sizes = [1 + each.most * others + each.noise.size for each in shown]
+    most = _MOST_CELLS / (20 if others > _MANY or any(each.correlated for each in shown) else 1)
+    cells = float(np.prod(np.array(sizes, dtype=np.float64)))
+    if not shown or cells > most:
         return None
-    law = np.ones((1,) * len(shown))
-    laws: dict[tuple[bytes, int], Floats] = {}
-    for start, matrices in people[1:]:
-        like = start.tobytes(), id(matrices)
-        if like not in laws:
-            theirs = all_paths(start, matrices, steps)
-            laws[like] = _law_of(shown, theirs.paths, theirs.probability)
-        law = _sum_of(law, laws[like])
-    for chains in mixed:
-        each_law = [
-            _law_of(shown, own.paths, own.probability) for own in (all_paths(*c, steps) for c in chains)
-        ]
-        law = _sum_of(law, np.mean(each_law, axis=0))
-    for axis, each in enumerate(shown):
-        law = _anybody(law, axis) if each.sensor.counts is Counts.OCCUPIED else law
     everything = all_paths(*people[0], steps)
     paths = everything.paths
-    trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
-    bits = np.stack([each.added(paths) for each in shown], axis=1)
+    bits = together * np.stack([each.added(paths) for each in shown], axis=1)
     added, added_of = np.unique(bits, axis=0, return_inverse=True)
+    if len(added) * cells > _MOST_OUTCOMES:
+        return None
+    law = np.ones((1,) * len(shown))
+    for each_law in _laws_of_groups(shown, people[1:], steps, alone):
+        law = _sum_of(each_law, law) if each_law.size < law.size else _sum_of(law, each_law)
+    for each_law in _laws_of_groups(shown, vouched, steps, 1.0):
+        law = _sum_of(each_law, law) if each_law.size < law.size else _sum_of(law, each_law)
+    for chains in mixed:
+        mean = [_law_of(shown, own.paths, own.probability) for own in (all_paths(*c, steps) for c in chains)]
+        law = _sum_of(law, np.mean(mean, axis=0))
+    for axis, each in enumerate(shown):
+        law = _anybody(law, axis) if each.sensor.counts is Counts.OCCUPIED else law
+    trace, trace_of = np.unique(paths[:, horizon[0] : horizon[1] + 1], axis=0, return_inverse=True)
     likely = np.zeros((len(trace), len(added)))
     np.add.at(likely, (trace_of.ravel(), added_of.ravel()), everything.probability)
-    room = [each.most for each in shown]
+    room = [each.most * together for each in shown]
     outcomes = np.zeros((len(added), *(n + most for n, most in zip(law.shape, room, strict=True))))
     for row, own in zip(outcomes, added, strict=True):
         row[tuple(slice(k, k + n) for k, n in zip(own, law.shape, strict=True))] = law
     for axis, each in enumerate(shown, start=1):
         outcomes = _anybody(outcomes, axis) if each.sensor.counts is Counts.OCCUPIED else outcomes
-        outcomes = _noised(outcomes, axis, each.noise)
-    right = np.unique(within(trace, trace, mistakes) @ likely, axis=0)
+    for numbers, noise in _independent_noise(shown):
+        outcomes = _noised(outcomes, [1 + number for number in numbers], noise)
+    close = within(trace, trace, mistakes) if asked is None else asked.right(trace, horizon, mistakes)
+    right = np.unique(close @ likely, axis=0)
     return float((right @ outcomes.reshape(len(added), -1)).max(axis=0).sum())
+
+
+def _laws_of_groups(
+    shown: list[Shown], people: Sequence[Chain], steps: int, alone: float
+) -> Iterator[Floats]:
+    """The law of what all who live alike add to the values, of each group of them."""
+    groups: dict[tuple[bytes, int], list[Chain]] = {}
+    for start, matrices in people:
+        groups.setdefault((start.tobytes(), id(matrices)), []).append((start, matrices))
+    for group in groups.values():
+        theirs = all_paths(*group[0], steps)
+        one = _law_of(shown, theirs.paths, theirs.probability)
+        if alone == 1.0:
+            yield _sum_of_equal(one, len(group))
+            continue
+        found = np.zeros([1 + each.most * len(group) for each in shown])
+        for path in np.argwhere(one > 0.0):  # of all who are not alone
+            each_law = alone * one
+            each_law[tuple(path)] += 1.0 - alone
+            found += one[tuple(path)] * _sum_of_equal(each_law, len(group))
+        yield found
+
+
+def _sum_of_equal(one: Floats, number: int) -> Floats:
+    """The law of a sum of so many of the same law."""
+    found = one
+    for _ in range(number - 1):
+        found = _sum_of(found, one)
+    return found
 
 
 def noise_of(mechanism: Mechanism) -> Floats:
@@ -222,13 +330,46 @@ def _anybody(law: Floats, axis: int) -> Floats:
     return np.concatenate((nobody, more.sum(axis, keepdims=True)), axis)
 
 
-def _noised(law: Floats, axis: int, noise: Floats) -> Floats:
-    """The law of the values with this noise added along an axis."""
+def _independent_noise(shown: list[Shown]) -> Iterator[tuple[list[int], Floats]]:
+    """The numbers of the values whose noise is of one draw, with its law: of most values each has its own."""
+    vectors: dict[tuple[str, int, int], list[int]] = {}
+    for number, each in enumerate(shown):
+        if each.correlated is None:
+            yield [number], each.noise
+        else:
+            vector = each.sensor.name, each.step // each.correlated.noise.steps, each.again
+            vectors.setdefault(vector, []).append(number)
+    for numbers in vectors.values():
+        if len(numbers) == 1:
+            yield numbers, shown[numbers[0]].noise
+        else:
+            one, other = (shown[number].correlated for number in numbers)
+            assert one is not None and other is not None
+            positions = np.ix_(*[[one.position, other.position]] * 2)
+            yield numbers, law_of_two(one.noise.covariance[positions])
+
+
+def law_of_two(covariance: Floats) -> Floats:
+    """Masses of two correlated Gaussian numbers, both rounded; those far out are left out."""
+    edges = np.arange(-_LIKELY, _LIKELY + 2) - 0.5
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    one = edges[:-1, None] + 0.5 * (1.0 + nodes)
+    density = 0.5 * weights * stats.norm.pdf(one, scale=np.sqrt(covariance[0, 0]))
+    middle = covariance[0, 1] / covariance[0, 0] * one[..., None]
+    sigma = np.sqrt(covariance[1, 1] - covariance[0, 1] ** 2 / covariance[0, 0])
+    below = stats.norm.cdf(edges, loc=middle, scale=sigma)
+    return np.asarray(np.einsum("in,inj->ij", density, np.diff(below)))
+
+
+def _noised(law: Floats, axes: list[int], noise: Floats) -> Floats:
+    """The law of the values with this noise, of one draw, added along some axes."""
     shape = list(law.shape)
-    shape[axis] += noise.size - 1
+    for axis, size in zip(axes, noise.shape, strict=True):
+        shape[axis] += size - 1
     found, where = np.zeros(shape), [slice(None)] * law.ndim
-    for first, probability in enumerate(noise):
-        where[axis] = slice(first, first + law.shape[axis])
+    for first, probability in np.ndenumerate(noise):
+        for axis, begin in zip(axes, first, strict=True):
+            where[axis] = slice(begin, begin + law.shape[axis])
         found[tuple(where)] += probability * law
     return found
 
@@ -263,14 +404,14 @@ class Cell(NamedTuple):
     decided: str
 
 
-def draw(rng: np.random.Generator, cell: Cell | None = None) -> Deployment:
-    """Two to three places, three to five steps, one to three sensors, up to six others.
+def draw(rng: np.random.Generator, cell: Cell | None = None, *, longest: int = _SHORT) -> Deployment:
+    """Two to three places, three to ``longest`` steps, one to three sensors, up to six others.
 
     Of a ``cell`` the first sensor, the adversary and who decides are those of the cell.
     """
-    places, steps = int(rng.integers(2, 4)), int(rng.integers(3, 6))
+    places, steps = int(rng.integers(2, 4)), int(rng.integers(3, longest + 1))
     if places == 3:
-        steps = min(steps, 4)
+        steps = min(steps, (longest + 3) // 2)
     has_crowd = rng.random() < 0.5 if cell is None else cell.adversary == "crowd"
     adversary = CrowdAdversary() if has_crowd else None
     is_large = adversary is not None and rng.random() < 0.6  # where a crowd really hides somebody
@@ -281,6 +422,10 @@ def draw(rng: np.random.Generator, cell: Cell | None = None) -> Deployment:
         how = "fixed" if cell.decided == "schedule" else cell.decided
     sensors = _sensors(rng, places, cell)
     mechanisms = {each.name: _mechanism(rng) for each in sensors}
+    if longest > _SHORT:
+        sensors = [_rarer(rng, each) for each in sensors]
+        shared = [name for name in mechanisms if rng.random() < 0.08]
+        mechanisms |= {name: Correlated.of(SHARED, 0) for name in shared}
     if cell is not None and cell.counted in ("tiers", "correlated"):
         mechanisms["s0"] = TIERED if cell.counted == "tiers" else Correlated.of(SHARED, 0)
     sensors = [_with_corrections(rng, each) for each in sensors]
@@ -313,11 +458,140 @@ def draw(rng: np.random.Generator, cell: Cell | None = None) -> Deployment:
     features |= {_kind(each) for each in sensors} | {"corrections" for each in sensors if each.corrections}
     if how == "fixed":
         features |= {each.name for each in mechanisms.values()}
+    if any(each.window is not None and each.window.most_sensors for each in sensors):
+        features.add("few sensors a window")
     return Deployment(
         *(chains, population, registry, announced, settings, policy, limit, adversary, in_crowd),
         frozenset(features | ({"budget in the crowd"} if in_crowd else set())),
         mechanisms,
+        chains[1:],
     )
+
+
+def draw_widely(rng: np.random.Generator) -> Deployment:
+    """One that also has any of: up to seven steps and two mistakes, a limit on the work, a question.
+
+    Its adversary may know people or have companions, and its crowd personas, people in step, or strangers.
+    """
+    drawn = _hidden(rng) if rng.random() < 0.2 else draw(rng, longest=_LONG)
+    names = set(drawn.features)
+    settings = drawn.settings
+    if "hidden" not in names and rng.random() < 0.6:
+        horizon = int(rng.integers(2, drawn.steps + 1))
+        settings = replace(settings, horizon=horizon, mistakes=int(rng.integers(min(horizon, 3))))
+    if rng.random() < 0.4:
+        operations = int(10.0 ** rng.uniform(0.0, 6.0))
+        settings = replace(settings, operations=operations, sharpen=True)
+        names.add("limited work")
+    if rng.random() < 0.3:
+        settings = replace(settings, question=random_question(rng, drawn))
+        names.add("question")
+    names |= {f"{settings.mistakes} mistakes"} | ({"long horizon"} if settings.horizon > 3 else set())
+    drawn = replace(drawn, settings=settings, features=frozenset(names))
+    return drawn if drawn.adversary is None else _in_a_wider_crowd(rng, drawn)
+
+
+def _hidden(rng: np.random.Generator) -> Deployment:
+    """One count or two of half of many people who move alone: a ceiling in the crowd is near the truth."""
+    moves = rng.dirichlet([8.0, 8.0], size=(1, 2))
+    start = rng.dirichlet([8.0, 8.0])
+    count, steps = int(rng.integers(10, 41)), int(rng.integers(2, 4))
+    priors = [MovementPrior.from_dense(f"p{number}", moves[0], initial=start) for number in range(count)]
+    population = Population.pack(priors, ["0", "1"])
+    sensor = Sensor("s0", (0,))
+    registry = SensorRegistry(population.location_names, (sensor,))
+    shown = rng.permutation(steps)[: int(rng.integers(1, 3))]
+    announced = [("s0",) if step in shown else () for step in range(steps)]
+    mechanism = Raw() if rng.random() < 0.7 else Gaussian(0.7)
+    return Deployment(
+        [(start, moves)] * count,
+        population,
+        registry,
+        announced,
+        HorizonSettings(1, 0, sharpen_above=0.0),
+        FixedPolicy(registry, mechanism, {}),
+        None,
+        CrowdAdversary(),
+        False,
+        frozenset({"fixed", "crowd", "presence", mechanism.name, "hidden"}),
+        {"s0": mechanism},
+        [(start, moves)] * (count - 1),
+    )
+
+
+def random_question(rng: np.random.Generator, drawn: Deployment) -> Question:
+    """One group of places or two, or each place; now and then only some steps of a cycle, or weights."""
+    names = list(drawn.population.location_names)
+    first = {"a": [names[rng.integers(len(names))]]}
+    groups = [{}, first, {"a": names[:1], "b": names[1:]}][rng.integers(3)]
+    weights = None
+    if rng.random() < 0.5 or not groups:
+        length = drawn.chains[0][1].shape[0] * int(rng.integers(1, 3))
+        weights = rng.integers(0, 3, length)
+        weights[rng.integers(length)] = 1
+    return Question("asked", groups, weights)
+
+
+def _in_a_wider_crowd(rng: np.random.Generator, drawn: Deployment) -> Deployment:
+    """With any of the things that may be said of a crowd, and those who are really there."""
+    names, others, population = set(drawn.features), list(drawn.others), drawn.population
+    adversary = CrowdAdversary()
+    if rng.random() < 0.3:
+        adversary = replace(adversary, known=int(rng.integers(1, len(others) + 1)))
+        names.add("known")
+    if rng.random() < 0.3:
+        adversary = replace(adversary, companions=int(rng.integers(1, 3)))
+        names.add("companions")
+    if rng.random() < 0.3:
+        adversary = replace(adversary, alone=float(rng.choice([0.3, 0.7, 0.9])))
+        names.add("in step")
+    if rng.random() < 0.4 and len(drawn.chains) < _MANY:
+        adversary = replace(adversary, least=float(rng.choice([1.0, 0.9, 0.6])))
+        weights = rng.integers(1, 9, len(drawn.chains)).astype(np.float64)
+        there = np.ceil(weights * adversary.least - 1e-9).astype(int)
+        there[0] -= 1
+        others = [chain for chain, number in zip(drawn.chains, there, strict=True) for _ in range(number)]
+        population = replace(population, weights=weights)
+        names |= {"personas"} | ({"at least"} if adversary.least < 1.0 else set())
+    strangers: list[Chain] = []
+    if rng.random() < 0.4:
+        lines, strangers = _strangers(rng, drawn)
+        adversary = replace(adversary, strangers=lines)
+        names |= {"strangers"} if lines else set()
+    return replace(
+        drawn,
+        adversary=adversary,
+        population=population,
+        others=[*others, *strangers],
+        strangers=len(strangers),
+        features=frozenset(names),
+    )
+
+
+def _strangers(rng: np.random.Generator, drawn: Deployment) -> tuple[tuple[Strangers, ...], list[Chain]]:
+    """Up to 30 who live by one chain, and what is true of them at the first sensor whatever else counts."""
+    sensor, *others = drawn.registry.sensors
+    if sensor.window is not None or sensor.most_counts != 1 or not sensor.is_sum:
+        return (), []
+    places = drawn.chains[0][0].size
+    chain = rng.dirichlet(np.full(places, 1.5)), rng.dirichlet(np.full(places, 3.0), size=places)[None]
+    people = int(rng.integers(1, 31 if len(drawn.chains) < _MANY else 11))
+    cover = np.isin(np.arange(places), sensor.locations)
+    lines = []
+    for step in range(drawn.steps):
+        if rng.random() < 0.7:
+            covers = [np.isin(np.arange(places), each.locations) for each in others]
+            counted = [np.any([cover, *some], axis=0) for some in _subsets(covers)]
+            each = [chances(chain, step, drawn.steps, cover, anywhere) for anywhere in counted]
+            least, most = min(low for low, _ in each), max(high for _, high in each)
+            lines.append(Strangers(sensor.name, step, step + 1, 24, people, least, most))
+    return tuple(lines), [chain] * people if lines else []
+
+
+def _subsets(covers: Sequence[NDArray[np.bool_]]) -> Iterator[tuple[NDArray[np.bool_], ...]]:
+    """Those of the other sensors that may count in a step."""
+    for size in range(len(covers) + 1):
+        yield from combinations(covers, size)
 
 
 def _people(
@@ -382,6 +656,16 @@ def _sensors(rng: np.random.Generator, places: int, cell: Cell | None) -> list[S
     return found
 
 
+def _rarer(rng: np.random.Generator, sensor: Sensor) -> Sensor:
+    """Now and then whether anybody is there, or a window in which few sensors can count one person."""
+    if sensor.window is not None:
+        most = int(rng.integers(1, 3)) if rng.random() < 0.3 else None
+        return replace(sensor, window=replace(sensor.window, most_sensors=most))
+    if sensor.most_counts == 1 and rng.random() < 0.15:
+        return replace(sensor, counts=Counts.OCCUPIED)
+    return sensor
+
+
 def _kind(sensor: Sensor) -> str:
     window = sensor.window
     if window is None and not sensor.is_sum:
@@ -418,9 +702,20 @@ def _announced(
     return found
 
 
-def compare(found: Deployment) -> tuple[int, list[str]]:
-    """How many ceilings were compared with the truth, and what is wrong, in words."""
-    compared, wrong = 0, []
+class Compared(NamedTuple):
+    """How many ceilings were compared with the truth, and what is wrong, in words.
+
+    ``least`` is by how much a ceiling is above the best adversary at least.
+    """
+
+    ceilings: int
+    wrong: list[str]
+    least: float
+
+
+def compare(found: Deployment) -> Compared:
+    """Each horizon's ceilings, and limits, with the best adversary who has seen all that was published."""
+    compared, wrong, least = 0, [], np.inf
     horizon = found.settings.horizon
     for last in range(horizon - 1, found.steps):
         window = (last - horizon + 1, last)
@@ -431,6 +726,7 @@ def compare(found: Deployment) -> tuple[int, list[str]]:
             if best is None:
                 continue
             compared += 1
+            least = min(least, figures[last] - best)
             if best > figures[last] + 1e-9:
                 wrong.append(f"{window} among={among}: optimum {best} above {figures[last]}")
             if found.limit is not None and among == found.in_crowd:
@@ -441,7 +737,23 @@ def compare(found: Deployment) -> tuple[int, list[str]]:
                     later = found.optimum(window, found.steps - 1, among=among)
                     if later is not None and later > most + 1e-9:
                         wrong.append(f"{window}: in hindsight {later} above the limit {most}")
-    return compared, wrong
+    return Compared(compared, wrong, least)
+
+
+def audits(found: Deployment) -> Iterator[tuple[float, float]]:
+    """Of what was published what the best adversary wins, and the ceiling, in all steps together.
+
+    Against the informed adversary, and against that of the crowd where there is one.
+    """
+    schedule = Schedule(tuple(replace(each, windows=None) for each in found.decided))
+    mistakes, until = found.settings.mistakes, found.steps - 1
+    question = found.settings.question
+    population = found.population if question is None else question.asked_of(found.population)
+    for adversary in dict.fromkeys((None, found.adversary)):
+        best = found.optimum((0, until), until, among=adversary is not None)
+        if best is not None:
+            (audit,) = audit_population(population, schedule, mistakes, people=[0], adversary=adversary)
+            yield best, audit.certified
 
 
 def _most(found: Deployment, window: tuple[int, int]) -> float | None:
@@ -450,7 +762,8 @@ def _most(found: Deployment, window: tuple[int, int]) -> float | None:
 
     nothing = Schedule(tuple(StepSchedule(step) for step in range(found.steps)))
     start, _ = found.chains[0]
-    person = found.population
+    question = found.settings.question
+    person = found.population if question is None else question.asked_of(found.population)
     exposure = Exposure.of(person.chain(0), nothing, start.size, start)
     horizon = window_of(exposure, *window)
     mistakes = found.settings.mistakes
