@@ -397,6 +397,7 @@ def produce(
             Pace(rate or steps_rate),
             paced="messages" if steps_rate is None else "steps",
             region_of=regions_by_sensor(settings.sensors),
+            max_ahead=settings.max_ahead,
         )
     if json:
         cli.print_json(vars(report))

@@ -94,19 +94,23 @@ def produce(
     *,
     paced: str = "messages",
     region_of: Mapping[str, str] | None = None,
+    max_ahead: int = 1000,
 ) -> ProducedCount:
     """Send every line to its topic, unchecked, so that nothing is lost: workers keep what they refuse.
 
     ``paced`` is ``messages`` or ``steps`` (an activation begins a step). ``region_of`` names the region of
-    each sensor, if there are several.
+    each sensor, if there are several. Activations may reach the broker before the readings sent with them:
+    of half of the ``max_ahead`` steps that a worker lets them be ahead, all is there before more is sent.
     """
-    regions = RegionSplitter(region_of or {})
+    regions, at_once = RegionSplitter(region_of or {}), max(1, max_ahead // 2)
     began, activations, readings = time.monotonic(), 0, 0
     for number, line in enumerate(lines, start=1):
         found = _TYPE.search(line)
         kind = b"" if found is None else found[1]
         if paced == "messages" or kind == b"activation":
             pace.wait()
+        if kind == b"activation" and activations % at_once == 0:
+            producer.flush()
         topic = topics.activations if kind == b"activation" else topics.readings
         for partition, part in regions.parts(line):
             producer.send(topic, part, partition=partition)

@@ -26,6 +26,7 @@ from kafka.protocol.metadata import MetadataResponse
 from prometheus_client import CollectorRegistry
 
 from models.priors import Population
+from models.releases import Sensor, SensorRegistry
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker import clients
@@ -61,10 +62,12 @@ from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import EXIT_STALLED, Pulse
 from stream_app.setup.settings import KafkaSettings, Settings
+from stream_app.steps import Intake, Origin
 from stream_app.steps.policy import Decided
 from stream_app.steps.ticks import StepClock
 from stream_app.steps.window import StepWindow
 from stream_app.watching.events import Observer
+from stream_app.wire import Activation, Rejected, parse
 from stream_app.wire.messages import Reading, Reason
 from tests.stream_app.engine_support import (
     activation,
@@ -487,6 +490,41 @@ def test_messages_go_to_their_topics_at_the_pace_asked_for() -> None:
     counted = produce(Producer(), Topics("y."), lines, Pace(None))
     assert sent[-3:] == ["y.readings", "y.readings", "y.activations"]
     assert (counted.activations, counted.readings) == (1, 3)
+
+
+@pytest.mark.parametrize("max_ahead", [1, 2, 7, 1000])
+def test_activations_never_come_so_far_ahead_of_their_readings_that_they_are_refused(max_ahead: int) -> None:
+    """An archive of few sensors, as fast as it goes: the broker may have all activations of a flush first."""
+    window, refused = StepWindow(grace=0), 0
+    registry = SensorRegistry(("A",), (Sensor("s", (0,)),))
+    intake = Intake(registry, window, max_ahead)
+    waiting: dict[str, list[bytes]] = {"z.activations": [], "z.readings": []}
+
+    class Producer:
+        def send(self, topic: str, value: bytes, partition: int) -> None:
+            waiting[topic].append(value)
+
+        def flush(self) -> None:
+            nonlocal refused
+            for lines in waiting.values():
+                for line in lines:
+                    message = parse(line, "")
+                    assert not isinstance(message, Rejected)
+                    refused += len(intake.receive(message, Origin("", line)).rejected)
+                    while window.is_due():
+                        window.close()
+                lines.clear()
+
+    lines = [
+        line
+        for step in range(3000)
+        for line in (
+            Activation(v=1, step=step, sensors=("s",)).line().rstrip(),
+            Reading(v=1, step=step, sensor="s", count=1).line().rstrip(),
+        )
+    ]
+    produce(Producer(), Topics("z."), lines, Pace(None), max_ahead=max_ahead)
+    assert refused == 0 and window.next_step >= 2999
 
 
 def test_secrets_of_the_connection_are_in_no_command_and_no_repr() -> None:
