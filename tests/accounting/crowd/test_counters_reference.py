@@ -8,9 +8,9 @@ Of ``counters.json`` everything is used that has a counterpart here. What has no
   bits in one sum; moves and counts that a device limits hide nobody in the crowd.
 - ``coin_per_release_bound``, ``one_coin_bound`` and ``product_form_bound`` of tours: own counts are followed
   exactly, which is lower than each of them.
-- ``decisions`` under a budget are of a log that ends. Here habits repeat, and a person whose habits alone are
-  above the limit somewhere in the cycle is given nothing; limits are enumerated in
-  ``decisions/test_windows_under_a_budget.py``.
+- ``decisions`` under a budget are of a log that ends and begins with a law of its own. Here habits repeat,
+  and of whoever has a law of the first step the limit counts from no guess at all, so nothing is released;
+  limits are enumerated in ``decisions/test_windows_under_a_budget.py``.
 - ``best_success_given_published`` is of one published value; an attack is measured over all of them.
 """
 
