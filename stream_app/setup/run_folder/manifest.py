@@ -298,11 +298,15 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def _reveals_no_more_anywhere(was: Any, now: Any) -> bool:
-    """Whether no sensor was added; a run of an earlier version did not say which it had."""
+    """Whether no sensor was added and no place renamed, so that it may be another one.
+
+    A run of an earlier version did not say which it had.
+    """
     if was is None or now is None:
         return was is None
-    before, after = ({each.name for each in Network.load(saved).present} for saved in (was, now))
-    return after <= before
+    before, after = Network.load(was), Network.load(now)
+    is_same = after.places[: len(before.places)] == before.places
+    return is_same and {each.name for each in after.present} <= {each.name for each in before.present}
 
 
 def _reveals_no_more(was: Any, now: Any) -> bool:
