@@ -631,7 +631,7 @@ def test_priors_without_names_of_places_rename_none(tmp_path: Path) -> None:
     before = (folder / "run.json").read_bytes()
     go(folder, rows, BEFORE, replace(population(), location_names=("0", "1", "2", "3")))
     assert (folder / "run.json").read_bytes() == before
-    with pytest.raises(RunChangedError, match='no reason; .*place "A" renamed "0"'):
+    with pytest.raises(RunChangedError, match=r'no reason; .*place "A" renamed "0"'):
         more = replace(population(), location_names=("0", "1", "2", "3", "4"))
         go(folder, rows, BEFORE, more, **accepted(None))
 
