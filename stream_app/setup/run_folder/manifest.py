@@ -17,6 +17,7 @@ from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.run_folder.facts import (
     HOLIDAYS,
+    IN_WORDS,
     NETWORK,
     WINDOWS,
     Network,
@@ -256,7 +257,8 @@ def check_reason(before: Mapping[str, Any], after: Mapping[str, Any], author: Au
     """:class:`RunChangedError` for a change that may weaken a promise, without a reason for the record."""
     if author.reason is None and (names := weakened(before, after)):
         raise RunChangedError(
-            f"a change that may weaken what was promised must have a reason ({', '.join(names)})",
+            "a change that may weaken what was promised must have a reason "
+            f"({', '.join(IN_WORDS.get(name, name) for name in names)})",
             f"no reason; {differences(names, before, after)}",
             'give one: --reason "why this is acceptable". It is kept in the record, with your name',
         )
