@@ -108,7 +108,8 @@ def report(
     if priors is not None or (source.is_dir() and (is_beside or not (kind == "dpia" or public))):
         run_priors, missing = _priors_of(source, settings, priors, designs)
     if is_beside and run_priors is None:
-        raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
+        why = f": {missing}" if missing else ""
+        raise typer.BadParameter(f"--vary and --adversary crowd need the run's --priors{why}")
     varied, beside = (
         ((), None) if run_priors is None else _beside(source, run_priors, settings, vary or [], crowd)
     )

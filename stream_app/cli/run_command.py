@@ -154,12 +154,13 @@ def run_watched(
     from stream_app import embedded
     from stream_app.analysis.served import answer_of_run, plans_of_run
     from stream_app.setup.given_priors import population_of
+    from stream_app.setup.run_folder.run_settings import with_known_names
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.events import Observers
     from stream_app.watching.web import watching
 
     options.check_input()
-    population = population_of(settings, priors)
+    population = with_known_names(options.output, population_of(settings, priors))
     registry = load_registry(settings.sensors, population.location_names)
     plans = plans_of_run(options.output, settings, population, config) if len(population) else None
     answer = partial(answer_of_run, options.output)

@@ -56,6 +56,7 @@ from stream_app.setup.run_folder.run_settings import (
     mechanisms_of_windows,
     recorded_network,
     sensors_fingerprint,
+    with_known_names,
 )
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
@@ -347,7 +348,7 @@ def run(
     observer = observer or Observers()
     if chunks is None:
         options.check_input()
-    known = recorded_network(options.output)
+    known, population = recorded_network(options.output), with_known_names(options.output, population)
     plan = prepared(settings, options.schedule, population, known)
     network = Network.of(plan.registry) if known is None else known.grown_to(plan.registry)
     devices = DeviceWatch.of(settings.quality, plan.registry)

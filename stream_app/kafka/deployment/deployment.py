@@ -522,6 +522,14 @@ class KnownFacts:
         number = bisect_right(self._starts, step) - 1
         return self._digests[number] if number >= 0 else self.digest
 
+    def in_words(self, digest: str) -> str:
+        """Since which step the record has the settings and sensors that a decision names."""
+        if digest in self._digests:
+            return f"those that the record has from step {self._starts[self._digests.index(digest)]:,} on"
+        if digest == self.digest:
+            return "those that the deployment was begun with"
+        return "settings or sensors that its record does not have at any step"
+
 
 def _as_in(facts: Mapping[str, Any], begun: Mapping[str, Any]) -> dict[str, Any]:
     """What a deployment was begun with, looked at as an entry of its record says."""
@@ -818,10 +826,11 @@ class Deployment:
     def _check_made_with(self, decision: StepDecision) -> None:
         step, digest = decision.step, decision.deployment
         if digest is not None and not self.is_made_with(digest, step):  # None: before decisions carried it
+            held = self.facts.in_words(self.facts.digest_at(step))
             raise LogError(
                 f"step {step} of {self.topics.decisions} must belong to deployment "
-                f"{self.facts.digest_at(step)}",
-                digest,
+                f"{self.settings.deployment!r}, decided with {held}",
+                self.facts.in_words(digest),
                 "two deployments write to one log, or it was restored together with another one's: "
                 "stop the other, restore what belongs together",
             )

@@ -465,9 +465,18 @@ _LONGEST = 80  # characters of a value
 _BESIDE = 20  # characters of what is equal that stand before a difference
 
 
+IN_WORDS = {
+    NETWORK: "places and sensors",
+    "people_kept": "the list of people that the run accounts",
+    "counted_again": "how often sensors count a person, and correct a count",
+    "drawn": "the chains drawn for people",
+}
+"""Facts by words, where their name in the record says little."""
+
+
 def _was_is(name: str, was: Any, now: Any) -> str:
     if name in _FINGERPRINTS and was is not None and now is not None:
-        return f"{name} was another one"
+        return f"{IN_WORDS.get(name, name)} was another one"
     before, after = _pair(name, was, now)
     return f"{name} was {before}, is {after}"
 

@@ -17,6 +17,7 @@ from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import load_document, replace_file
 from stream_app.setup.run_folder.facts import (
     HOLIDAYS,
+    IN_WORDS,
     NETWORK,
     WINDOWS,
     Network,
@@ -256,7 +257,8 @@ def check_reason(before: Mapping[str, Any], after: Mapping[str, Any], author: Au
     """:class:`RunChangedError` for a change that may weaken a promise, without a reason for the record."""
     if author.reason is None and (names := weakened(before, after)):
         raise RunChangedError(
-            f"a change that may weaken what was promised must have a reason ({', '.join(names)})",
+            "a change that may weaken what was promised must have a reason "
+            f"({', '.join(IN_WORDS.get(name, name) for name in names)})",
             f"no reason; {differences(names, before, after)}",
             'give one: --reason "why this is acceptable". It is kept in the record, with your name',
         )
@@ -298,11 +300,15 @@ def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 def _reveals_no_more_anywhere(was: Any, now: Any) -> bool:
-    """Whether no sensor was added; a run of an earlier version did not say which it had."""
+    """Whether no sensor was added and no place renamed, so that it may be another one.
+
+    A run of an earlier version did not say which it had.
+    """
     if was is None or now is None:
         return was is None
-    before, after = ({each.name for each in Network.load(saved).present} for saved in (was, now))
-    return after <= before
+    before, after = Network.load(was), Network.load(now)
+    is_same = after.places[: len(before.places)] == before.places
+    return is_same and {each.name for each in after.present} <= {each.name for each in before.present}
 
 
 def _reveals_no_more(was: Any, now: Any) -> bool:

@@ -155,7 +155,8 @@ def people_from_now(
     published = sum(1 for _ in log_lines(folder / "releases.jsonl"))
     ids, digest = given.people, given.fingerprint
     at_places = given
-    if known_network is not None and known_network.places != given.location_names:
+    names = given.location_names
+    if known_network is not None and known_network.places != names:
         at_places = replace(given, location_names=known_network.places)
     given = given.renamed(pseudonyms)
     if not versions or not published:
@@ -188,7 +189,9 @@ def people_from_now(
     gone = np.setdiff1d(np.arange(len(before)), stays)
     removed = int(before.people_each[gone].sum())
     change = change_of(given, was, since, is_renewed, removed, joining.new_priors)
-    _check(folder, published, before, at_places, change, joining)
+    renamed = () if known_network is None else known_network.changes_to(replace(known_network, places=names))
+    said = "; ".join([change.in_words(), *(each.words for each in renamed)])
+    _check(folder, published, before, at_places, change, joining, said)
     since[was_told & is_renewed] = 0  # told once, and now under one prior: the whole log
     for each in np.flatnonzero(is_renewed):
         starts.pop(int(each), None)
@@ -507,19 +510,19 @@ def _differ(before: Population, now: Population) -> NDArray[np.bool_]:
     return np.asarray(first[:count] != first[count:])
 
 
-def require_said(change: PeopleChange, joining: Joining) -> None:
+def require_said(change: PeopleChange, joining: Joining, said: str | None = None) -> None:
     """:class:`RunChangedError` where it is not said what new priors mean, or why people change."""
     if change.renewed and joining.new_priors is None:
         rules = "; ".join(f"--new-priors {rule.value} says that {said}" for rule, said in RULES.items())
         raise RunChangedError(
             "what new priors say about the steps before them must be said, as no choice holds in every case",
-            change.in_words(),
+            said or change.in_words(),
             f"{rules}",
         )
     if joining.reason is None:
         raise RunChangedError(
             "a change that may weaken what was promised must have a reason",
-            f"no reason; {change.in_words()}",
+            f"no reason; {said or change.in_words()}",
             'give one: --reason "why this is acceptable". It is kept in the record, with your name',
         )
 
@@ -551,17 +554,21 @@ def _check(
     given: Population,
     change: PeopleChange,
     joining: Joining,
+    said: str,
 ) -> None:
-    """Refuse a change that is not accepted, not explained, or that cannot be accounted."""
+    """Refuse a change that is not accepted, not explained, or that cannot be accounted.
+
+    ``said`` is the change in words, with that of places.
+    """
     must = f"{folder} must go on with the people and priors it accounts"
     if not joining.is_accepted:
         raise RunChangedError(
             must,
-            change.in_words(),
+            said,
             f"give the file it had, or accept the other one from step {published:,} on with --accept-changes "
             "and --reason TEXT",
         )
-    require_said(change, joining)
+    require_said(change, joining, said)
     if (len(before) == 0) != (len(given) == 0):
         raise RunChangedError(
             f"{folder} must have people from its first step to its last, or none",

@@ -460,6 +460,20 @@ def recorded_network(folder: Path) -> Network | None:
     return Network.load(facts[NETWORK]) if facts and NETWORK in facts else None
 
 
+def with_known_names(folder: Path, population: Population) -> Population:
+    """The people at the places of the run, by whose names they are known, where their file names none.
+
+    Such places are called by their number. Where there are more or fewer than the run has, they stay so, and
+    the run refuses them.
+    """
+    known = recorded_network(folder)
+    numbers = tuple(map(str, range(population.location_count)))
+    if known is None or population.location_names != numbers or len(known.places) != len(numbers):
+        return population
+    drawn = population.drawn and replace(population.drawn, location_names=known.places)
+    return replace(population, location_names=known.places, drawn=drawn)
+
+
 def registries_of(folder: Path, registry: SensorRegistry) -> Registries:
     """The sensors of a run at each of its steps; those of the next step are given."""
     return Registries(registry, held(read_entries(folder / RECORD)))

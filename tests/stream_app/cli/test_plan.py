@@ -319,7 +319,12 @@ def test_a_report_has_the_table_to_sign(
         monkeypatch.setenv(f"TALLYGUARD_{name.upper()}", value)
     run_on(files / "out", [lines_of(messages)], settings={"release": budget})
     own = ("report", files / "out", "--output", files / "report.html")
+    assert call(monkeypatch, *own, "--vary", "radius=0.1") == 0  # by the copy in the folder
+    (copy,) = (files / "out").glob("priors-*.parquet")
+    copy.rename(files / "lost.parquet")
     assert call(monkeypatch, *own, "--vary", "radius=0.1") == 2
+    assert "must hold a copy of the priors" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    (files / "lost.parquet").rename(copy)
     for other_section in ("lowering", "exposed_in_hindsight"):  # which take more than all else together
         monkeypatch.setattr(f"stream_app.analysis.report.write.{other_section}", lambda *_: None)
     assert call(monkeypatch, *own, "--priors", files / "priors.json", *vary(files)) == 0
@@ -427,7 +432,12 @@ def test_a_report_says_how_a_run_stands_among_the_others(
         monkeypatch.setenv(f"TALLYGUARD_{name.upper()}", value)
     run_on(files / "out", [lines_of(messages)], settings={"release": {"mechanism": "raw"}})
     own = ("report", files / "out", "--output", files / "report.html", "--adversary", "crowd")
+    assert call(monkeypatch, *own) == 0  # by the copy in the folder
+    (copy,) = (files / "out").glob("priors-*.parquet")
+    copy.rename(files / "lost.parquet")
     assert call(monkeypatch, *own) == 2
+    assert "must hold a copy of the priors" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    (files / "lost.parquet").rename(copy)
     assert call(monkeypatch, *own, "--priors", files / "priors.json", "--known", "1") == 0
     text = (files / "report.html").read_text()
     section = text.split("Among the others</h2>")[1].split("</section>")[0]

@@ -613,8 +613,27 @@ def test_a_place_is_renamed_where_no_other_had_that_name(tmp_path: Path) -> None
     rows = [{"name": "s1", "locations": [0]}, {"name": "s2", "locations": [1, 2]}]
     go(folder, rows, BEFORE)
     renamed = replace(population(), location_names=("A", "B", "C", "harbour"))
-    go(folder, rows, BEFORE, renamed, **accepted(None))
+    with pytest.raises(RunChangedError, match='no reason; place "D" renamed "harbour"'):
+        go(folder, rows, BEFORE, renamed, **accepted(None))
+    others = replace(population(3), location_names=renamed.location_names)
+    for options in ({}, accepted(None)):
+        with pytest.raises(RunChangedError, match='removed; place "D" renamed "harbour"'):
+            go(folder, rows, BEFORE, others, **options)
+    go(folder, rows, BEFORE, renamed, **accepted())
     assert words_of_changes(folder) == ['place "D" renamed "harbour"']
+
+
+def test_priors_without_names_of_places_rename_none(tmp_path: Path) -> None:
+    """A file that names none says nothing of names: nothing has changed, unless it has other places."""
+    folder = tmp_path / "out"
+    rows = [{"name": "s1", "locations": [0]}, {"name": "s2", "locations": [1, 2]}]
+    go(folder, rows, BEFORE)
+    before = (folder / "run.json").read_bytes()
+    go(folder, rows, BEFORE, replace(population(), location_names=("0", "1", "2", "3")))
+    assert (folder / "run.json").read_bytes() == before
+    with pytest.raises(RunChangedError, match=r'no reason; .*place "A" renamed "0"'):
+        more = replace(population(), location_names=("0", "1", "2", "3", "4"))
+        go(folder, rows, BEFORE, more, **accepted(None))
 
 
 def test_other_people_are_not_taken_for_more_places(tmp_path: Path) -> None:

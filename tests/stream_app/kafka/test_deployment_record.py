@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -118,8 +119,10 @@ def test_a_decision_of_another_deployment_is_not_accounted(
     assert here.schedule_of(decision_of(step, None, here.digest)) == step
     assert here.schedule_of(decision_of(step)) == step  # logged by an earlier version
     other = deployment(tmp_path, horizon=7)
-    with pytest.raises(LogError, match="step 3 of decisions must belong to deployment"):
+    with pytest.raises(LogError, match="step 3 of decisions must belong to deployment") as refused:
         here.schedule_of(decision_of(step, None, other.digest))
+    assert "settings or sensors that its record does not have" in str(refused.value)
+    assert not re.search("[0-9a-f]{64}", str(refused.value))
 
 
 def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_that_is_said(
