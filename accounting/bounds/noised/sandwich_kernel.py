@@ -64,6 +64,7 @@ PRECISION = 0.1  # of what is attained beyond the guess: how close the bound sha
 LABELLED_PRECISION = 0.01  # where labels are guessed, and bounds on exact counts show the state
 CLOSE = 2e-4  # of success: no bound need be closer
 OPERATIONS_PER_VECTOR = 4e5  # with one mistake; 64 vectors take about a twentieth of a second
+_MUCH = 8.0 * OPERATIONS_PER_VECTOR  # of which a sixteenth already says how fast a bound falls
 EXPANSIONS_PER_VECTOR = 4  # of one search, in each step; the few that take so many gain most
 _MOST_NODES, _MOST_ENTRIES = 8192, 1 << 22  # of a tree, and of what is kept of all nodes
 _FEWEST_NODES = 16
@@ -882,10 +883,12 @@ def _grow(  # noqa: PLR0912 - one loop over looks
 ) -> None:
     """Grow the tree until bound and won are close, where a closer look gains most first.
 
-    Or until a sixteenth or a quarter of the work is done and the rest will hardly bring the bound below what
-    is known: each fourfold work lowers it by hardly more than the last, at first by up to twice as much.
+    Or until a quarter of the work is done, or a sixteenth of much, and the rest will hardly bring the bound
+    below what is known: each fourfold work lowers it by hardly more than the last, at first by up to twice as
+    much.
     """
-    root, tolerance, before, fourfold = 0, limits.close, np.inf, 3
+    root, tolerance, before = 0, limits.close, np.inf
+    fourfold = 3 if window.operations >= _MUCH else 2
     while tree.gain[root] > 0.0:
         has_come = False
         while fourfold > 0 and tree.spent[0] > window.operations / 4.0**fourfold:
