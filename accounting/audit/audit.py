@@ -25,10 +25,8 @@ from accounting.bounds import (
     certify,
     certify_in_crowd,
     question,
-    smallest,
+    with_whole_windows,
 )
-from accounting.bounds.noised.own_counts_bound import own_counts_success
-from accounting.bounds.noised.shared_noise_bound import success_by_shared_noise
 from accounting.exceptions import EffortError
 from accounting.exposure import (
     Exposure,
@@ -39,7 +37,6 @@ from accounting.exposure import (
 )
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.crowd.joint_law import FewCounts
-from accounting.exposure.own_counts import own_count
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
 from models.calendar import slots_by_the_clock
@@ -164,7 +161,7 @@ def audit_exposure(
     without = baseline(exposure, mistakes).success
     tried = _attacks(exposure, mistakes, attacks, only_blind=seen is not None)
     strongest = _strongest(tried)
-    informed = _with_whole_windows(bound_question, certify(bound_question, without, strongest))
+    informed = with_whole_windows(bound_question, certify(bound_question, without, strongest))
     certified = informed if seen is None else _against_crowd(bound_question, seen, without, informed)
     if strongest is not None:
         strongest.refuse_above(certified.by, certified.value)
@@ -192,24 +189,6 @@ def audit_exposure(
         baseline_bound=max(without, min(baseline_bound(bound_question), certified.value)),
         attacks=_at_most(certified.value, tried),
     )
-
-
-def _with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
-    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts.
-
-    Few counts that share noise are looked at together, too.
-    """
-    windows, exposure = asked.exposure.windows, asked.exposure
-    if windows is None:
-        whole = success_by_shared_noise(exposure, asked.mistakes, asked.effort.vectors)
-    else:
-        plain = exposure.under(windows.others)
-        owns = [own_count(plain, release) for release in windows.releases]
-        horizon = 0, exposure.steps - 1
-        whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
-    if whole is None or whole >= by_steps.value:
-        return by_steps
-    return smallest({"own_counts": whole}, baseline(exposure, asked.mistakes).success, asked.effort)
 
 
 def _against_crowd(
@@ -311,7 +290,14 @@ def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdver
         with_strangers(step, others.apply(step), adversary, *slots_by_the_clock(slot, step.step, calendar))
         for step in steps
     ]
-    return SeenInCrowd(steps, crowds, adversary, FewCounts.of(population, schedule, adversary))
+    windows = PublishedWindows.of(schedule.steps, population.location_count)
+    return SeenInCrowd(
+        steps,
+        crowds,
+        adversary,
+        () if windows is None else windows.releases,
+        FewCounts.of(population, schedule, adversary),
+    )
 
 
 def _attacks(

@@ -18,6 +18,7 @@ from accounting.bounds.certified import (
     horizon_risk,
     horizon_risk_in_crowd,
     smallest,
+    with_whole_windows,
 )
 from accounting.bounds.conformance import BoundCheck, check_bound, register_bound
 from accounting.bounds.population_bounds import mean_added

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -9,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from accounting.bounds.noised.own_counts_bound import Asked, OwnPattern, success_by_pattern
+from accounting.bounds.noised.own_counts_bound import (
+    Asked,
+    OwnPattern,
+    own_counts_success,
+    success_by_pattern,
+)
+from accounting.bounds.noised.shared_noise_bound import success_by_shared_noise
 from accounting.bounds.patterns import EXACT, MOST_LAWS
 from accounting.bounds.patterns.raw_success_kernel import future_ends
 from accounting.bounds.protocol import Effort, LogQuestion, Question
@@ -17,6 +24,7 @@ from accounting.bounds.registry import ALL_BOUNDS, BOUNDS, question
 from accounting.exceptions import AttackAboveCeilingError
 from accounting.exposure import (
     Exposure,
+    PublishedWindows,
     baseline,
     check_mistakes,
     horizon_information,
@@ -24,11 +32,22 @@ from accounting.exposure import (
     released_information,
     window_of,
 )
-from accounting.exposure.crowd import LEVELS, CrowdAdversary, StepCrowd, at_level, in_crowd
+from accounting.exposure.crowd import (
+    LEVELS,
+    CrowdAdversary,
+    StepCrowd,
+    Variances,
+    at_level,
+    hidden_count,
+    in_crowd,
+    variance_of_window,
+    variances_at,
+)
 from accounting.exposure.crowd.joint_law import CountsAmong, FewCounts
+from accounting.exposure.own_counts import own_count
 from accounting.exposure.step_information import observe
 from accounting.numerics import divergence_root, most_moved
-from models.releases import StepSchedule
+from models.releases import StepSchedule, WindowRelease
 
 ROUNDING = 1e-9
 """How much rounding may take from either side of a comparison; most sums lose 1e-13."""
@@ -132,6 +151,24 @@ def baseline_bound(question: Question) -> float:
     return min(silent.values().values())
 
 
+def with_whole_windows(asked: Question, by_steps: Certified) -> Certified:
+    """The smaller of the ceiling by single steps, which show more of a window, and the one by own counts.
+
+    Few counts that share noise are looked at together, too.
+    """
+    windows, exposure = asked.exposure.windows, asked.exposure
+    if windows is None:
+        whole = success_by_shared_noise(exposure, asked.mistakes, asked.effort.vectors)
+    else:
+        plain = exposure.under(windows.others)
+        owns = [own_count(plain, release) for release in windows.releases]
+        horizon = 0, exposure.steps - 1
+        whole = own_counts_success(plain, owns, horizon, asked.mistakes, asked.effort.vectors)
+    if whole is None or whole >= by_steps.value:
+        return by_steps
+    return smallest({"own_counts": whole}, baseline(exposure, asked.mistakes).success, asked.effort)
+
+
 # Certified success against one horizon of a longer log, at the moment or in hindsight.
 #
 # What was released before and after the horizon enters every bound in a way that holds for any history:
@@ -230,11 +267,15 @@ BY_INFORMATION, BY_LEVELS, BY_ALL_COUNTS = "crowd_divergence", "crowd_levels", "
 
 @dataclass(frozen=True, slots=True)
 class SeenInCrowd:
-    """A log of steps as the crowd adversary sees it: each step, its crowd, and what the adversary knows."""
+    """A log of steps as the crowd adversary sees it: each step, its crowd, and what the adversary knows.
+
+    ``windows`` are the counts over windows that are published, in steps counted from the first.
+    """
 
     steps: Sequence[StepSchedule]
     crowds: Sequence[StepCrowd]
     adversary: CrowdAdversary
+    windows: Sequence[WindowRelease] = ()
     few: FewCounts | None = None  # all counts, where there are few
     whole: CountsAmong | None = None  # these as one person's
 
@@ -244,7 +285,9 @@ class SeenInCrowd:
 
     def until(self, steps: int) -> SeenInCrowd:
         """The first so many steps."""
-        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps], few=None, whole=None)
+        return replace(
+            self, steps=self.steps[:steps], crowds=self.crowds[:steps], windows=(), few=None, whole=None
+        )
 
     def for_information(self, exposure: Exposure) -> Exposure:
         """The person under the steps as this adversary sees them, for bounds on information alone."""
@@ -254,17 +297,39 @@ class SeenInCrowd:
     def at_level(self, exposure: Exposure, level: float) -> Exposure:
         """The person under counts of which any reveals more with a probability of ``level`` at most."""
         # Rounded up to a power of two, so that people share what is computed for a share.
-        share = level / (1 << max(0, counts_that_see(exposure) - 1).bit_length())
+        counts = counts_that_see(exposure) * most_at_one_place(self.steps)
+        share = level / (1 << max(0, counts - 1).bit_length())
         pairs = zip(self.steps, self.crowds, strict=True)
-        return self._under(exposure, [at_level(*pair, self.adversary, share) for pair in pairs])
+        steps = [at_level(*pair, self.adversary, share) for pair in pairs]
+        return self._under(exposure, steps, self._windows_at(steps, share))
 
     def of_everything(self, exposure: Exposure) -> Exposure:
         """The person under the steps as the informed adversary sees them; noise hides no companions."""
         return self.at_level(exposure, 0.0)
 
-    def _under(self, exposure: Exposure, steps: Sequence[StepSchedule]) -> Exposure:
+    def _windows_at(self, steps: Sequence[StepSchedule], share: float) -> Sequence[WindowRelease]:
+        """The counts over windows, in steps counted from the first, of which any reveals more so seldom."""
+        hidden = [
+            variances_at(step, crowds, self.adversary, share)
+            for step, crowds in zip(self.steps, self.crowds, strict=True)
+        ]
+        return [self._hidden(each, hidden) for each in self.windows]
+
+    def _hidden(self, own: WindowRelease, hidden: Sequence[Variances]) -> WindowRelease:
+        variance = variance_of_window(own.sensor.name, hidden[own.earliest_place : own.last + 1])
+        mechanism = hidden_count(own.mechanism, own.most_counts, variance, self.adversary.companions)
+        return replace(own, mechanism=mechanism)
+
+    def _under(
+        self, exposure: Exposure, steps: Sequence[StepSchedule], windows: Sequence[WindowRelease] = ()
+    ) -> Exposure:
         locations = exposure.observations[0].labels.size
-        return exposure.under(tuple(observe(step, locations) for step in steps))
+        seen = tuple(observe(step, locations) for step in steps)
+        if not windows:
+            return exposure.under(seen)
+        plain = (replace(step, releases=step.published or ()) for step in steps)
+        others = tuple(observe(step, locations) for step in plain)
+        return exposure.under(seen, PublishedWindows(tuple(windows), others))
 
 
 def counts_that_see(exposure: Exposure) -> int:
@@ -274,6 +339,15 @@ def counts_that_see(exposure: Exposure) -> int:
         outcomes = np.unique(labels[hits]).tolist()
         found += len({sensor for outcome in outcomes for sensor in observation.outcomes[outcome]})
     return found
+
+
+def most_at_one_place(steps: Sequence[StepSchedule]) -> int:
+    """How many counts that hide by themselves the steps show as one."""
+    ends = Counter[tuple[int, tuple[int, ...]]]()
+    for step in steps:
+        for part in () if step.parts is None else step.parts.shown:
+            ends[step.step, part.places.locations] += len(part.ends)
+    return max(1, *ends.values(), 1)
 
 
 def over_levels(ceiling: Callable[[float], float], everything: float) -> float:
@@ -298,7 +372,9 @@ def certify_in_crowd(
     if everything.value > baseline:
 
         def ceiling(level: float) -> float:
-            return certify(question(seen.at_level(exposure, level), mistakes, certain), baseline).value
+            asked = question(seen.at_level(exposure, level), mistakes, certain)
+            found = certify(asked, baseline)
+            return (with_whole_windows(asked, found) if seen.windows else found).value
 
         found[BY_LEVELS] = over_levels(ceiling, everything.value)
     together = None if seen.whole is None else success_among(exposure, seen.whole, mistakes, effort.vectors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, replace
@@ -37,6 +38,13 @@ from accounting.continuous.people import (
     summarise,
     take_people,
 )
+from accounting.continuous.published import (
+    OWN_COUNTS_OPERATIONS,
+    Published,
+    SeenWindows,
+    ceiling_by_own_counts,
+    published_in,
+)
 from accounting.continuous.refine_kernel import (
     CLOSER_VECTORS,
     LEAST_OPERATIONS,
@@ -55,17 +63,22 @@ from accounting.exposure.crowd import (
     CrowdAdversary,
     Others,
     StepCrowd,
+    Variances,
     at_level,
+    counts_of,
+    hidden_count,
     in_crowd,
+    variances_at,
     with_strangers,
 )
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import LevelTables, SeenSteps
 from accounting.settings import RiskBudget
 from models.calendar import slots_by_the_clock
+from models.mechanisms import Raw
 from models.numerics.jit import jit, pjit
 from models.priors import Population
-from models.releases import StepSchedule
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 # The bound at levels.
 #
@@ -195,6 +208,35 @@ def find_exact_success(
         success[k] = least_exact_bound(raw, accounts.horizon)
 
 
+class WindowHiding(NamedTuple):
+    """What hides sums over windows in the last steps, at each level (L, R, S).
+
+    Of moves apart those out of a step; ``names`` are the sensors', with whether moves leave.
+    """
+
+    names: tuple[tuple[str, bool], ...]
+    variance: NDArray[np.float64]
+
+    def followed_by(self, step: Sequence[Variances]) -> WindowHiding:
+        """The rows moved on by one, with this step of each level."""
+        names = tuple(dict.fromkeys((*self.names, *(name for each in step for name in each))))
+        more = [(0, 0), (0, 1), (0, len(names) - len(self.names))]
+        variance = np.pad(self.variance, more)[:, 1:]
+        variance[:, -1] = [[each.get(name, 0.0) for name in names] for each in step]
+        return WindowHiding(names, variance)
+
+    def of_window(self, sensor: Sensor) -> NDArray[np.float64]:
+        """What hides the sum that ends with the last step, at each level, (L,)."""
+        assert sensor.window is not None
+        begin, found = max(0, self.variance.shape[1] - sensor.window.steps), np.zeros(len(self.variance))
+        if (sensor.name, False) in self.names:
+            found += self.variance[:, begin:, self.names.index((sensor.name, False))].sum(axis=1)
+        if (sensor.name, True) in self.names:
+            leaving = self.variance[:, max(0, begin - 1) : -1, self.names.index((sensor.name, True))]
+            found += leaving.sum(axis=1)
+        return found
+
+
 ALL_LEVELS, ONE_LEVEL = tuple(range(len(LEVELS))), (6,)
 """Positions of the levels that are looked at; fewer give a larger bound.
 
@@ -271,7 +313,10 @@ class CrowdAccount:
         fast = replace(settings, sharpen=False, decided=None)
         self.fast = ContinuousAccountant(population, fast, since, informed.shares, apart=True)
         """The account by the fast bound alone, of the steps as this adversary sees them."""
-        self._seen = [nothing_seen_for(HISTORY + settings.horizon, population.location_count) for _ in LEVELS]
+        rows, locations = HISTORY + settings.horizon, population.location_count
+        self._seen = [nothing_seen_for(rows, locations) for _ in LEVELS]
+        self._published = [Published.plainly(nothing_seen_for(0, locations)) for _ in LEVELS]
+        self._hiding = WindowHiding((), np.zeros((len(LEVELS), rows, 0)))
         self._worst = no_moments(len(population))
         risk, nobody = self._everything.prior_risk(), np.zeros(len(population), np.int8)
         reached = self._reached(risk)
@@ -333,13 +378,52 @@ class CrowdAccount:
         if self._everything is not self.informed:
             self._everything.apply(at_level(step, crowds, self.adversary, 0.0))
         self.fast.apply(self.seen(step, crowds))
-        self._seen = [
-            followed_by(seen, self.erased(step, crowds, level))
-            for seen, level in zip(self._seen, LEVELS, strict=True)
-        ]
+        self._follow(step, crowds)
         self._lower(step.step)
         self._worst.note(step.step, self._risks.risk, self.baseline(), self.informed.since)
         return crowds
+
+    def _follow(self, step: StepSchedule, crowds: StepCrowd) -> None:
+        """Take a step into what was seen, and published, at each level."""
+        shares, locations = [self._share(step, level) for level in LEVELS], self.population.location_count
+        erased = [at_level(step, crowds, self.adversary, share) for share in shares]
+        seen = self._seen
+        self._seen = [
+            followed_by(before, seen_release(own.releases, locations))
+            for before, own in zip(seen, erased, strict=True)
+        ]
+        has_windows = len(self._published[0].plain.labels) > 0
+        if step.published is None and not has_windows:
+            return
+        hidden = [variances_at(step, crowds, self.adversary, share) for share in shares]
+        self._hiding = self._hiding.followed_by(hidden)
+        before = self._published if has_windows else list(map(Published.plainly, seen))
+        ways = zip(before, self._published_at(step, erased), strict=True)
+        self._published = [rows.followed_by(published_in(own, locations)) for rows, own in ways]
+
+    def _published_at(
+        self, step: StepSchedule, erased: Sequence[StepSchedule]
+    ) -> list[tuple[SensorRelease, ...]]:
+        """What a step publishes at each level: plain counts, what is not known whole, windows that end."""
+        published = step.releases if step.published is None else step.published
+        counted = step.releases if step.parts is None else step.parts.plain
+        others, companions = published[len(counted) :], self.adversary.companions
+        found: list[list[SensorRelease]] = [list(own.published or ()) for own in erased]
+        for release in others:
+            window = release.sensor.window
+            if window is None:
+                own = replace(release, mechanism=Raw()) if companions else release
+                for each in found:
+                    each.append(own)
+                continue
+            for each, variance in zip(found, self._hiding.of_window(release.sensor).tolist(), strict=True):
+                hidden = hidden_count(release.mechanism, release.sensor.most_counts, variance, companions)
+                each.append(replace(release, mechanism=hidden))
+        return [tuple(each) for each in found]
+
+    def _share(self, step: StepSchedule, level: float) -> float:
+        """The probability of a level as it is split among all counts that a refined bound looks at."""
+        return level / max(1, counts_of(step)) / (HISTORY + self.settings.horizon)
 
     def _with_strangers(self, step: StepSchedule, crowds: StepCrowd) -> StepCrowd:
         slots = slots_by_the_clock(self.settings.first_slot, step.step, self.settings.calendar)
@@ -350,10 +434,8 @@ class CrowdAccount:
         return in_crowd(step, crowds, self.adversary)
 
     def erased(self, step: StepSchedule, crowds: StepCrowd, level: float) -> SeenSteps:
-        """The step at a level, whose probability is split among all counts that a refined bound looks at."""
-        counts = max(1, sum(each.mechanism.is_released for each in step.releases))
-        share = level / counts / (HISTORY + self.settings.horizon)
-        seen = at_level(step, crowds, self.adversary, share)
+        """The step at a level."""
+        seen = at_level(step, crowds, self.adversary, self._share(step, level))
         return seen_release(seen.releases, self.population.location_count)
 
     def risk(self) -> NDArray[np.float64]:
@@ -438,11 +520,23 @@ class CrowdAccount:
         stored = unpack_state(snapshot, self._basis(), self._fixed_arrays(), any_length)
         for name, accountant in self._accountants().items():
             accountant.restore(stored[name].tobytes())
-        self._seen = [
-            SeenSteps(stored[f"labels{k}"], stored[f"channel{k}"], taken(f"level{k}", LevelTables, stored))
-            for k in range(len(LEVELS))
+        self._seen, plain = (
+            [
+                SeenSteps(
+                    stored[f"{kind}labels{k}"],
+                    stored[f"{kind}channel{k}"],
+                    taken(f"{kind}level{k}", LevelTables, stored),
+                )
+                for k in range(len(LEVELS))
+            ]
+            for kind in ("", "published")
+        )
+        self._published = [
+            Published(rows, taken(f"window{k}", SeenWindows, stored)) for k, rows in enumerate(plain)
         ]
-        if not all(map(is_whole, self._seen)):
+        names = json.loads(stored["window_names"].tobytes())
+        self._hiding = WindowHiding(tuple(map(tuple, names)), stored["window_variance"])
+        if not (all(map(is_whole, self._seen)) and all(each.is_whole for each in self._published)):
             raise SnapshotError(
                 "a snapshot's arrays must belong together",
                 "channels that do not",
@@ -484,10 +578,14 @@ class CrowdAccount:
         return {**named("crowd", self._risks), **named("worst", self._worst), **self.others.saved()}
 
     def _level_arrays(self) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {}
-        for k, seen in enumerate(self._seen):
-            found |= {f"labels{k}": seen.labels, f"channel{k}": seen.channel}
-            found |= named(f"level{k}", seen.tables)
+        names = np.frombuffer(json.dumps(self._hiding.names).encode(), dtype=np.uint8)
+        found: dict[str, NDArray[Any]] = {"window_names": names, "window_variance": self._hiding.variance}
+        for kind, rows in (("", self._seen), ("published", [each.plain for each in self._published])):
+            for k, seen in enumerate(rows):
+                found |= {f"{kind}labels{k}": seen.labels, f"{kind}channel{k}": seen.channel}
+                found |= named(f"{kind}level{k}", seen.tables)
+        for k, published in enumerate(self._published):
+            found |= named(f"window{k}", published.windows)
         return found
 
     def _reached(self, risk: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -505,7 +603,8 @@ class CrowdAccount:
         risk = np.minimum(state.risk, everything)
         due, is_unreached = self._due(risk), np.zeros(risk.size, dtype=np.bool_)
         if due.chains.size:
-            look = _Look(self._accounts, self.levels, step, self._if_exact(due, step, everything), risk, by)
+            exact = self._if_exact(due, step, everything)
+            look = _Look(self._accounts, self.levels, self._published, step, exact, risk, by)
             is_unreached[due.chains] = ~self._looked_at(due, look)
         population = self.population
         first_chains = np.arange(0, risk.size, population.draws)
@@ -570,6 +669,10 @@ class CrowdAccount:
             found |= is_done
             is_done |= owed & ~is_whole & ((vectors, at) == rounds[0])
             is_open = is_done & (look.added[chains] > LEAST_GAIN)
+        if len(self._published[0].plain.labels):
+            left = chains[look.added[chains] > LEAST_GAIN]
+            cost_of = partial(look.cost_of_windows, left)
+            payer.spend(left, look.added[left], cost_of, partial(look.run_windows, left), LEAST_OPERATIONS)
         return found
 
 
@@ -578,6 +681,7 @@ class _Look(NamedTuple):
 
     accounts: Accounts
     levels: Levels
+    published: Sequence[Published]  # at each level; no rows where there are no windows
     step: int
     if_exact: NDArray[np.float64]  # (C,), bounds if all counts were exact
     risk: NDArray[np.float64]
@@ -614,3 +718,34 @@ class _Look(NamedTuple):
         self.by[chosen[success < self.risk[chosen]]] = _LEVELS
         self.risk[chosen] = success
         return self.cost(chains, vectors, at, some, products)
+
+    def cost_of_windows(self, chains: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of a look at ``some`` of the chains by windows as they were published, (n,)."""
+        places = np.diff(self.accounts.population.places_start)[chains[some]]
+        a_level = OWN_COUNTS_OPERATIONS * places * (self.accounts.horizon.mistakes + 1)
+        return np.asarray(len(self.published) * a_level)
+
+    def run_windows(self, chains: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Look at ``some`` of the chains by windows as they were published; what it cost, (n,)."""
+        for chain in chains[some].tolist():
+            known = self.risk[chain]
+            found = max(self._by_own_counts(chain, known), float(self.accounts.state.baseline[chain]))
+            if found < known:
+                self.risk[chain], self.by[chain] = found, _LEVELS
+        return self.cost_of_windows(chains, some)
+
+    def _by_own_counts(self, chain: int, known: float) -> float:
+        """The bound at levels by own counts; 1 as soon as it cannot become lower than ``known``."""
+        ceiling = partial(ceiling_by_own_counts, self.accounts, chain, self.step)
+        lowest = ceiling(self.published[0])
+        if lowest is None:
+            return 1.0
+        highest, smaller, total = float(self.if_exact[chain]), 0.0, 0.0
+        for k in range(len(self.published) - 1, -1, -1):
+            total += (LEVELS[k] - smaller) * highest
+            smaller = LEVELS[k]
+            if total + (1.0 - smaller) * min(lowest, highest) >= known:
+                return 1.0
+            found = ceiling(self.published[k]) if k else lowest
+            highest = highest if found is None else min(highest, found)
+        return (total + (1.0 - smaller) * highest) * (1.0 + ROUNDING)

@@ -22,7 +22,7 @@ from accounting.continuous.refine_kernel import raw_horizon
 from accounting.exposure.step_information import followed_by, is_whole, seen_release
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.likelihood_levels import SeenSteps, find_sensors
-from models.mechanisms import truncated_mass
+from models.mechanisms import SeenRelease, truncated_mass
 from models.priors.chain import is_labelled
 from models.releases import SensorRelease
 
@@ -41,10 +41,13 @@ class SeenWindows(NamedTuple):
     counted: NDArray[np.int64]  # (W, E, 3): moves from, to, and how often they are counted; 0 times: none
     noise: NDArray[np.float64]  # (W, V), the law of what is added, zeros beyond it
     left_out: NDArray[np.float64]  # (W,), how far the sampler's law is from it
+    shown: NDArray[np.float64]  # (W,), the probability that anything is published
 
 
-_NONE = np.zeros(0, np.int64)
-_NO_WINDOWS = SeenWindows(_NONE, _NONE, _NONE, np.zeros((0, 0, 3), np.int64), np.zeros((0, 1)), np.zeros(0))
+_NONE, _NUMBERS = np.zeros(0, np.int64), np.zeros(0)
+_NO_WINDOWS = SeenWindows(
+    _NONE, _NONE, _NONE, np.zeros((0, 0, 3), np.int64), np.zeros((0, 1)), _NUMBERS, _NUMBERS
+)
 
 
 class Published(NamedTuple):
@@ -100,17 +103,20 @@ def published_in(releases: tuple[SensorRelease, ...], locations: int) -> Publish
     plain = tuple(each for each in releases if each.sensor.window is None)
     windows = _NO_WINDOWS
     for release in releases:
-        window, law = release.sensor.window, release.mechanism.noise_law()
-        if window is not None and release.mechanism.is_released:
-            assert law is not None
+        window, mechanism = release.sensor.window, release.mechanism
+        if window is not None and mechanism.is_released:
+            is_hidden = isinstance(mechanism, SeenRelease)
+            law = None if is_hidden else mechanism.noise_law()
+            assert law is not None or is_hidden
             by_places = tuple((_ANYWHERE, place, 1) for place in release.sensor.locations)
             one = SeenWindows(
                 np.zeros(1, np.int64),
                 np.array([window.steps]),
                 np.array([release.sensor.most_counts]),
                 np.array([window.moves or by_places]),
-                law.probabilities[np.newaxis],
-                np.array([truncated_mass(release.mechanism)]),
+                np.ones((1, 1)) if law is None else law.probabilities[np.newaxis],
+                np.array([0.0 if law is None else truncated_mass(mechanism)]),
+                np.array([mechanism.reveal_probability() if is_hidden else 1.0]),
             )
             windows = _joined(windows, one)
     return Published(seen_release(plain, locations), windows)
@@ -186,6 +192,7 @@ def _own_windows(places: NDArray[np.int32], windows: SeenWindows, row: int, sinc
             matrix[np.ix_(leaves, places == to[each])] = times[each]
         if matrix.any():
             noise = np.trim_zeros(windows.noise[w], "b")
-            own = OwnWindow(first, end, int(windows.most_counts[w]), matrix, noise)
+            most, shown = int(windows.most_counts[w]), float(windows.shown[w])
+            own = OwnWindow(first, end, most, matrix, noise, shown)
             found.append(_OwnCount(own, float(windows.left_out[w]), begins == first or not is_moves))
     return found

@@ -6,7 +6,6 @@
 from models.releases.fine_steps import (
     MoveSensor,
     PartOfCount,
-    ShownPlaces,
     WindowRelease,
     check_window_ends,
     counting_in,
@@ -27,6 +26,7 @@ from models.releases.publish import CountToPublish, PublishedValue, StepInterval
 from models.releases.schedule import (
     CountingWindow,
     Counts,
+    MoveEnd,
     OpenWindow,
     PerDay,
     RevealedAmount,
@@ -35,6 +35,7 @@ from models.releases.schedule import (
     Sensor,
     SensorRegistry,
     SensorRelease,
+    ShownPlaces,
     StepSchedule,
 )
 from models.releases.trust import (

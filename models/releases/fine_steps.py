@@ -31,9 +31,10 @@ reveals, with the last step.
 
 **In a crowd.** A sum of presence is the sum over all people of their units, so what was published could be
 drawn from the counts of everybody in single steps, each with its share. Each of these hides among the others
-as any count of presence does (:mod:`accounting.exposure.crowd`). A move, or a count that a device limits, is
-no sum of counts in single steps: it hides nobody, and at its places everybody is revealed. Nor do several
-values of one count hide anybody: their difference has no crowd in it.
+as any count of presence does (:mod:`accounting.exposure.crowd`). A sum of moves, each counted once, is the
+sum of everybody's moves from one step to the next, each with its share, and hides in them alike. A count that
+a device limits is no such sum, nor a move that is counted twice: they hide nobody, and at their places
+everybody is revealed. Nor do several values of one count hide anybody: their difference has no crowd in it.
 
 For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
 the step before the move place 1, and in the step after it place 2, are shown with probability
@@ -69,13 +70,18 @@ from models.mechanisms import (
 )
 from models.noise import MIN_SIGMA
 from models.releases.schedule import (
+    MoveEnd,
     OpenWindow,
+    PlacesInStep,
     RevealedAmount,
     RevealedMove,
     Sensor,
     SensorRegistry,
     SensorRelease,
+    ShownPlaces,
+    StepParts,
     StepSchedule,
+    sensor_at,
 )
 
 # Counts of passages or presence, summed over a window of fine steps.
@@ -222,26 +228,6 @@ _ROUNDING = 1.0 + 1e-12
 _MOST_SENSORS = 2**15  # of a deployment: all of them are brought to single steps in every step
 
 
-class PlacesInStep(NamedTuple):
-    """A set of places in the step ``offset`` steps after a window's first."""
-
-    offset: int
-    locations: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPlaces:
-    """Presence at these places as accounts see it, with the mechanism of this part of the release."""
-
-    places: PlacesInStep
-    mechanism: Mechanism
-
-    @property
-    def sensor(self) -> Sensor:
-        """A sensor that counts there."""
-        return _sensor_at(self.places.locations)
-
-
 def in_step(
     step: int,
     plain: tuple[SensorRelease, ...],
@@ -293,12 +279,12 @@ def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
         return ()
     units = _units(release.sensor, steps)
     if mechanism.is_exact:
-        return _coins(_distinct(units), release, 1.0, 1.0)
+        return _coins(units, release, 1.0, 1.0)
     whole = _in_shares(release)
     if whole is not None:
         return _shares(units, release, whole)
-    places, delta = _distinct(units), release.reveal_probability(release.most_counts)
-    return _coins(places, release, delta ** (1.0 / len(places)), delta)
+    delta = release.reveal_probability(release.most_counts)
+    return _coins(units, release, delta ** (1.0 / len(_distinct(units))), delta)
 
 
 def _in_shares(release: WindowRelease) -> Gaussian | None:
@@ -330,11 +316,7 @@ def together(plain: tuple[SensorRelease, ...], shown: tuple[ShownPlaces, ...]) -
         else:
             noised.append((part.places.locations, part.mechanism))
     whole = [*noised, *((locations, joined_coins(own)) for locations, own in coins.items())]
-    return tuple(SensorRelease(_sensor_at(locations), mechanism) for locations, mechanism in whole)
-
-
-def _sensor_at(locations: tuple[int, ...]) -> Sensor:
-    return Sensor(f"at {'+'.join(map(str, locations))}", locations)
+    return tuple(SensorRelease(sensor_at(locations), mechanism) for locations, mechanism in whole)
 
 
 @lru_cache(_MOST_SENSORS)
@@ -376,7 +358,7 @@ def _shares(
     """A share of the noise of each value for each unit; the shares of moves are coins."""
     count = len(units)
     if _is_as_good_as_exact(whole, count):
-        return _coins(_distinct(units), release, 1.0, 1.0)
+        return _coins(units, release, 1.0, 1.0)
     shown: list[ShownPlaces] = []
     for position, places in enumerate(units):
         if len(places) == 1:
@@ -384,7 +366,7 @@ def _shares(
         else:
             falls = _any_of(min(1.0, share_reveal_probability(whole, count)), release.values)
             revealed = _any_of(shared_reveal(whole, count), release.values)
-            shown += _coins(places, release, falls ** (1.0 / len(places)), revealed)
+            shown += _coins([places], release, falls ** (1.0 / len(places)), revealed)
     return tuple(sorted(shown, key=lambda part: part.places.offset))
 
 
@@ -404,11 +386,39 @@ def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
 
 
 def _coins(
-    places: Sequence[PlacesInStep], release: WindowRelease, shown: float, revealed: float
+    units: Sequence[Sequence[PlacesInStep]], release: WindowRelease, shown: float, revealed: float
 ) -> tuple[ShownPlaces, ...]:
+    """A coin for each set of places of these units, each once a step.
+
+    One coin for several noised units shows all of them or none, which is not what each hides by itself.
+    """
     parts = (release.mechanism,) * release.values
     coin = ErasureCoin(parts, min(1.0, shown * _ROUNDING), min(1.0, revealed))
-    return tuple(ShownPlaces(each, coin) for each in places)
+    ends = _ends(release, units) if coin.is_exact or len(units) == 1 else {}
+    return tuple(ShownPlaces(each, coin, ends.get(each, ())) for each in _distinct(units))
+
+
+def _ends(
+    release: WindowRelease, units: Sequence[Sequence[PlacesInStep]]
+) -> dict[PlacesInStep, tuple[MoveEnd, ...]]:
+    """The ends of the moves of these units; none unless the count is the sum of moves, each counted once."""
+    found: dict[PlacesInStep, tuple[MoveEnd, ...]] = {}
+    if not _is_sum_of_moves(release):
+        return found
+    for before, after in units:
+        leaving = MoveEnd(release.sensor.name, before.locations, after.locations, leaves=True)
+        arriving = MoveEnd(release.sensor.name, after.locations, before.locations, leaves=False)
+        for places, end in ((before, leaving), (after, arriving)):
+            found[places] = (*found.get(places, ()), end)
+    return found
+
+
+def _is_sum_of_moves(release: WindowRelease) -> bool:
+    """Whether what is published is the sum of everybody's moves, each counted once."""
+    sensor = release.sensor
+    if not isinstance(sensor, MoveSensor) or release.corrections:
+        return False
+    return _is_sum(release) and all(times == 1 for *_, times in sensor.times_counted)
 
 
 def _distinct(units: Sequence[Sequence[PlacesInStep]]) -> list[PlacesInStep]:
@@ -444,11 +454,12 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     ]
     plain = tuple(release for release in step.releases if release.sensor.window is None)
     among = counting_in(step.step, [each.sensor for each in plain], registry)
-    shown = [part for _, part in parts]
+    shown = tuple(part for _, part in parts)
     of_others = [part for window, part in parts if not _is_whole(window)]
     ended = (each.release for each in open_windows if each.last == step.step and _is_whole(each))
     published = (*plain, *together(plain, tuple(of_others)), *ended)
-    return replace(in_step(step.step, plain, tuple(shown), tuple(revealed)), among=among, published=published)
+    found = in_step(step.step, plain, shown, tuple(revealed))
+    return replace(found, among=among, published=published, parts=StepParts(plain, shown))
 
 
 def _is_whole(window: OpenWindow) -> bool:
@@ -458,7 +469,7 @@ def _is_whole(window: OpenWindow) -> bool:
 
 def counting_in(
     step: int, announced: Iterable[Sensor], registry: SensorRegistry
-) -> tuple[Sensor, ...] | None:
+) -> tuple[Sensor | MoveEnd, ...] | None:
     """What counts in a step: the announced counts of presence, then each window's places; None without any.
 
     Whatever mechanism a window has, and whether its count is published or not.
@@ -466,7 +477,7 @@ def counting_in(
     windowed = registry.windowed_in(step)
     if not windowed:
         return None
-    found = [sensor for sensor in announced if sensor.window is None]
+    found: list[Sensor | MoveEnd] = [sensor for sensor in announced if sensor.window is None]
     for sensor in windowed:
         parts = _counting_parts(sensor)
         found += [part for offset, part in parts if _is_first(sensor, step - offset)]
@@ -484,14 +495,17 @@ def most_counting(registry: SensorRegistry) -> int:
 
 
 @lru_cache(_MOST_SENSORS)
-def _counting_parts(sensor: Sensor) -> tuple[tuple[int, Sensor], ...]:
-    """The places that each window of a sensor counts at, with the steps after its first.
+def _counting_parts(sensor: Sensor) -> tuple[tuple[int, Sensor | MoveEnd], ...]:
+    """What each window of a sensor counts, with the steps after its first.
 
-    Of a sum of presence that is published once each is a sensor without a window, by the same name.
+    Of a sum of presence that is published once each is a sensor without a window, by the same name; of a sum
+    of moves each is one end of them.
     """
     release = _any_window(SensorRelease(sensor, Raw()))
-    is_sum = isinstance(release.sensor, Sensor) and _is_sum(release) and not release.corrections
     units = _units(release.sensor, release.last - release.first + 1)
+    if _is_sum_of_moves(release):
+        return tuple((at.offset, end) for at, ends in _ends(release, units).items() for end in ends)
+    is_sum = isinstance(release.sensor, Sensor) and _is_sum(release) and not release.corrections
     return tuple(
         (
             places.offset,
@@ -533,6 +547,7 @@ class PartOfCount(NamedTuple):
     published: int  # the step that it is published with
     whole: SensorRelease
     shown: SensorRelease
+    ends: tuple[MoveEnd, ...] = ()  # as of `ShownPlaces`
 
 
 def parts_in_step(step: StepSchedule, registry: SensorRegistry) -> list[PartOfCount]:
@@ -540,7 +555,7 @@ def parts_in_step(step: StepSchedule, registry: SensorRegistry) -> list[PartOfCo
     parts = [PartOfCount(step.step, each, each) for each in step.releases if each.sensor.window is None]
     for window, part in _shown_in_windows(step, _open_in(step, registry)):
         own = SensorRelease(part.sensor, part.mechanism)
-        parts.append(PartOfCount(window.last, window.release, own))
+        parts.append(PartOfCount(window.last, window.release, own, part.ends))
     return parts
 
 
@@ -559,7 +574,7 @@ def parts_by_step(steps: Sequence[StepSchedule]) -> list[list[PartOfCount]]:
             for part in parts_of(release):
                 own = SensorRelease(part.sensor, part.mechanism)
                 at = window.first - steps[0].step + part.places.offset
-                found[at].append(PartOfCount(step.step, release, own))
+                found[at].append(PartOfCount(step.step, release, own, part.ends))
     return found
 
 
@@ -584,21 +599,24 @@ def schedule_in_single_steps(steps: Sequence[StepSchedule]) -> tuple[StepSchedul
     for step, parts in zip(steps, parts_by_step(steps), strict=True):
         plain = tuple(part.shown for part in parts if part.whole.sensor.window is None)
         shown = tuple(
-            ShownPlaces(PlacesInStep(0, part.shown.sensor.locations), part.shown.mechanism)
+            ShownPlaces(PlacesInStep(0, part.shown.sensor.locations), part.shown.mechanism, part.ends)
             for part in parts
             if part.whole.sensor.window is not None
         )
-        among = (
-            part.shown.sensor if part.whole.sensor.window is None else _counting_part(part) for part in parts
-        )
-        found.append(StepSchedule(step.step, (*plain, *together(plain, shown)), among=tuple(among)))
+        among = tuple(each for part in parts for each in _counting_part(part))
+        own = StepParts(plain, shown)
+        found.append(StepSchedule(step.step, (*plain, *together(*own)), among=among, parts=own))
     return tuple(found)
 
 
-def _counting_part(part: PartOfCount) -> Sensor:
-    """What a part of a window counts, as :func:`counting_in` has it."""
+def _counting_part(part: PartOfCount) -> tuple[Sensor | MoveEnd, ...]:
+    """What a part of a count counts, as :func:`counting_in` has it."""
+    if part.whole.sensor.window is None:
+        return (part.shown.sensor,)
     places = part.shown.sensor.locations
-    return next(each for _, each in _counting_parts(part.whole.sensor) if each.locations == places)
+    return part.ends or tuple(
+        {each: None for _, each in _counting_parts(part.whole.sensor) if each.locations == places}
+    )
 
 
 def check_window_ends(sensor: Sensor, step: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from models.arguments import checked
 from models.calendar import Calendar
@@ -437,6 +437,59 @@ class OpenWindow:
 
 @checked(ScheduleError)
 @dataclass(frozen=True, slots=True)
+class MoveEnd:
+    """One end of moves that a sensor counts once each, in the step of this end.
+
+    The moves leave ``locations`` after the step for those ``beyond``, or arrive from there with it.
+    """
+
+    name: str
+    locations: tuple[int, ...]
+    beyond: tuple[int, ...]
+    leaves: bool
+    is_sum: ClassVar[bool] = False
+    window: ClassVar[None] = None
+
+
+class PlacesInStep(NamedTuple):
+    """A set of places in the step ``offset`` steps after a window's first."""
+
+    offset: int
+    locations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlaces:
+    """Presence at these places as accounts see it, with the mechanism of this part of the release.
+
+    ``ends`` are those of the moves for which the places are shown, where the count is the sum of everybody's
+    moves, so that others hide one.
+    """
+
+    places: PlacesInStep
+    mechanism: Mechanism
+    ends: tuple[MoveEnd, ...] = ()
+
+    @property
+    def sensor(self) -> Sensor:
+        """A sensor that counts there."""
+        return sensor_at(self.places.locations)
+
+
+def sensor_at(locations: tuple[int, ...]) -> Sensor:
+    """A sensor that counts presence there."""
+    return Sensor(f"at {'+'.join(map(str, locations))}", locations)
+
+
+class StepParts(NamedTuple):
+    """Counts of presence in one step, and what each window shows in it."""
+
+    plain: tuple[SensorRelease, ...]
+    shown: tuple[ShownPlaces, ...]
+
+
+@checked(ScheduleError, leave=("parts",))
+@dataclass(frozen=True, slots=True)
 class StepSchedule:
     """All that is released in one step, in the order of announcement; empty for a step without releases.
 
@@ -447,14 +500,16 @@ class StepSchedule:
     counts hide among is found for these. One that still has a window counts places of which a crowd hides
     nothing. None stands for the sensors of the releases. ``published`` are the releases as they come out,
     whole windows with their last step, where ``releases`` have what windows show in the step; else None.
+    ``parts`` are what ``releases`` have together, one by one, where sensors have windows.
     """
 
     step: int
     releases: tuple[SensorRelease, ...] = ()
     revealed: tuple[RevealedMove | RevealedAmount, ...] | None = None
     windows: tuple[OpenWindow, ...] | None = None
-    among: tuple[Sensor, ...] | None = None
+    among: tuple[Sensor | MoveEnd, ...] | None = None
     published: tuple[SensorRelease, ...] | None = None
+    parts: StepParts | None = None
 
     def __post_init__(self) -> None:
         """:class:`~models.exceptions.ScheduleError` for a step before the first."""
@@ -462,8 +517,8 @@ class StepSchedule:
             raise ScheduleError("a step must be 0 or more", self.step, "count steps from 0")
 
     @property
-    def counting(self) -> tuple[Sensor, ...]:
-        """The sensors that the crowd is found for: ``among``, or those of the releases."""
+    def counting(self) -> tuple[Sensor | MoveEnd, ...]:
+        """What the crowd is found for: ``among``, or the sensors of the releases."""
         return tuple(each.sensor for each in self.releases) if self.among is None else self.among
 
 

@@ -49,7 +49,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     LevelTables,
     levels_of,
 )
-from models.mechanisms import Raw, truncated_mass
+from models.mechanisms import Raw, SeenRelease, truncated_mass
 from models.priors.chain import ChainView, LocalChain
 from models.releases import MoveSensor, WindowRelease, shown_places
 
@@ -76,13 +76,17 @@ class Presence(NamedTuple):
 
 
 class OwnWindow(NamedTuple):
-    """A count over the steps ``first..last``, by how often it counts each move between own places, (K, K)."""
+    """A count over the steps ``first..last``, by how often it counts each move between own places, (K, K).
+
+    The own count and the noise are published with the probability ``shown``, else nothing.
+    """
 
     first: int
     last: int
     most: int
     times: NDArray[np.int64]  # of presence by where a move leads
     noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
+    shown: float = 1.0
 
     def counted(
         self, t: int, before: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
@@ -200,6 +204,9 @@ def own_window(exposure: Exposure, release: WindowRelease) -> OwnWindow:
     else:
         here = np.isin(exposure.chain.places, release.sensor.locations)
         times = np.tile(here.astype(np.int64), (exposure.place_count, 1))
+    if isinstance(release.mechanism, SeenRelease):
+        shown = release.mechanism.reveal_probability()
+        return OwnWindow(release.first, release.last, release.most_counts, times, np.ones(1), shown)
     noise = release.mechanism.noise_law()
     law = np.ones(1) if noise is None else noise.probabilities
     return OwnWindow(release.first, release.last, release.most_counts, times, law)
@@ -353,15 +360,18 @@ def _of_window(states: States, number: int, window: OwnWindow | OwnPattern) -> _
     spread = int(possible[-1] - possible[0])
     seen = np.zeros((law.size + window.noise.size - 1, law.size))
     for n in possible.tolist():
-        seen[n : n + window.noise.size, n] = window.noise
+        seen[n : n + window.noise.size, n] = window.noise * window.shown
+    is_exact = window.noise.size == 1 and window.shown == 1.0
+    if window.shown < 1.0:
+        seen = np.concatenate((seen, np.where(law > 0.0, 1.0 - window.shown, 0.0)[np.newaxis]))
     ways: list[Way] = []
-    for most in (0,) if window.noise.size == 1 else _KEPT:
+    for most in (0,) if is_exact else _KEPT:
         kept, exact = _kept(seen, law, most)
         ways.append((kept[:, count], exact[count]))
     ways.append(_with_exact(kept, exact, count))
     padded = np.append(window.noise, np.zeros(spread))
     apart = float(np.maximum(padded - np.roll(padded, spread), 0.0).sum())
-    return _Channel(window.last, ways, apart * _variance(law), True)
+    return _Channel(window.last, ways, apart * window.shown * _variance(law), True)
 
 
 def kept_levels(seen: NDArray[np.float64], law: NDArray[np.float64], most: int) -> NDArray[np.float64]:

@@ -10,10 +10,15 @@ from accounting.exposure.crowd.others import (
     Others,
     SensorCrowd,
     StepCrowd,
+    Variances,
     at_level,
+    counts_of,
     equivalent_sigma,
+    hidden_count,
     in_crowd,
     revealed,
+    variance_of_window,
+    variances_at,
     with_strangers,
 )
 from accounting.exposure.crowd.strangers import Strangers

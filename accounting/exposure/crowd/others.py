@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from math import expm1, floor, inf, isfinite, lcm, log, log1p, log2
+from functools import cached_property, lru_cache
+from itertools import product
+from math import expm1, floor, inf, isfinite, lcm, log, log1p, log2, prod, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from accounting.exposure.crowd.variance_kernel import (
     VARIANCE,
     Asked,
     Crowd,
+    Ends,
     add_up_crowd,
     advance_laws,
     difference_masses,
@@ -45,15 +47,27 @@ from models.mechanisms import (
     ErasureCoin,
     Mechanism,
     NoiseFamily,
+    NoiseLaw,
     NoiseShare,
     Raw,
     SeenRelease,
     Tabulated,
+    revealed_by_shift,
+    shares_noise,
 )
 from models.noise import InformationTable, least_information, scaled_entropy_table
 from models.priors import Population, PopulationArrays
 from models.priors.unrolled import unrolled_arrays
-from models.releases import Sensor, SensorRelease, StepSchedule
+from models.releases import (
+    MoveEnd,
+    RevealedAmount,
+    RevealedMove,
+    Sensor,
+    SensorRelease,
+    ShownPlaces,
+    StepSchedule,
+    together,
+)
 
 # What a crowd hides of one count: from sums over the others to what is left of a release.
 
@@ -264,49 +278,172 @@ def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -
     With companions the noise by itself is not known to hide the group. A count then counts as exact,
     and the noise as part of its crowd.
     """
-    return _replaced(step, crowds, adversary, partial(_hidden, adversary=adversary))
+    hiding = _Hiding(step, crowds, adversary, None)
+    revealed = None if adversary.companions else hiding.revealed()
+    return replace(hiding.seen(), revealed=revealed, published=None)
 
 
 def at_level(
     step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, probability: float
 ) -> StepSchedule:
     """The step as erasure channels, each with the ``probability`` that more is revealed than it says."""
-    erased = partial(_erased, adversary=adversary, probability=probability)
-    return _replaced(step, crowds, adversary, erased)
+    found = _Hiding(step, crowds, adversary, probability).seen()
+    return replace(found, revealed=None if adversary.companions else step.revealed)
 
 
-def _replaced(
-    step: StepSchedule,
-    crowds: StepCrowd,
-    adversary: CrowdAdversary,
-    seen: Callable[[Mechanism, SensorCrowd], Mechanism],
-) -> StepSchedule:
-    """The step with other mechanisms; what is not released stays as it is.
+@dataclass(frozen=True, slots=True)
+class HiddenCount(SeenRelease):
+    """A count over a window among others: the own count is shown with this probability, else nothing."""
+
+    shown: float
+    name: ClassVar[str] = "hidden count"
+
+    def reveal_probability(self) -> float:
+        """That the own count is shown."""
+        return self.shown
+
+    def information_table(self) -> InformationTable:
+        """That of an erasure channel."""
+        return scaled_entropy_table(self.shown)
+
+    def noise_law(self) -> NoiseLaw | None:
+        """That of the release, which stands for one: nothing else than the own count is shown."""
+        return self.inner.noise_law()
+
+
+Variances = Mapping[tuple[str, bool], float]
+"""What hides each sum over a window in one step, by its sensor: of moves apart those out of it (True)."""
+
+
+def variances_at(
+    step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, probability: float
+) -> Variances:
+    """What hides sums over windows in a step, each with the ``probability`` that less does."""
+    sums: dict[tuple[str, bool], SensorCrowd] = {}
+    for each, crowd in zip(step.counting, crowds, strict=True):
+        if each.window is None:
+            key = each.name, isinstance(each, MoveEnd) and each.leaves
+            sums[key] = sums.get(key, SensorCrowd()) + crowd
+    return {key: crowd.variance_at(probability, adversary) for key, crowd in sums.items()}
+
+
+def variance_of_window(name: str, steps: Sequence[Variances]) -> float:
+    """What hides a sum over ``steps``, of moves from the first one's places to the last one's.
+
+    All bits that are left of a count are independent given what is told of the others.
+    """
+    leaving = sum(each.get((name, True), 0.0) for each in steps[:-1])
+    is_moves = any((name, True) in each for each in steps)
+    return leaving + sum(each.get((name, False), 0.0) for each in steps[is_moves:])
+
+
+def hidden_count(mechanism: Mechanism, most_counts: int, variance: float, companions: int) -> Mechanism:
+    """A count over a window of somebody who is counted so often at most, among others of this variance.
+
+    So many values in a row come at most so many times as often as the likeliest one.
+    """
+    noise = _EXACT if shares_noise(mechanism) else mechanism
+    among = min(1.0, most_counts * revealed(variance, noise, companions))
+    if companions:
+        return HiddenCount(_EXACT, among) if among < 1.0 else _EXACT
+    return HiddenCount(mechanism, among) if among < revealed_by_shift(mechanism, most_counts) else mechanism
+
+
+def counts_of(step: StepSchedule) -> int:
+    """How many counts of a step :func:`at_level` takes what they hide among from."""
+    if step.parts is None:
+        return sum(each.mechanism.is_released for each in step.releases)
+    plain, shown = step.parts
+    ends = sum(len(part.ends) or not _is_known(SensorRelease(part.sensor, part.mechanism)) for part in shown)
+    return ends + sum(each.mechanism.is_released for each in plain)
+
+
+@dataclass(frozen=True)
+class _Hiding:
+    """A step whose counts hide a person, each with the ``probability`` that it does less; None on average.
 
     A crowd is not known to hide a person at a sensor that can count a person twice, in the difference of
-    several values of one count, nor in a window's count that one coin stands for. For such releases noise is
-    not known to hide a group either, so what it leaves of single people does not bound what a group reveals.
-    Windows are seen in their single steps alone.
+    several values of one count, nor in a window's count that one coin stands for, unless it is a sum of
+    moves. For such releases noise is not known to hide a group either, so what it leaves of single people
+    does not bound what a group reveals. Windows are seen in their single steps alone.
     """
-    releases = (
-        own
-        if not own.mechanism.is_released or (_is_known(own) and not adversary.companions)
-        else replace(own, mechanism=_EXACT if _is_known(own) else seen(own.mechanism, crowd))
-        for own, crowd in _crowd_of_each(step, crowds)
-    )
-    revealed = None if adversary.companions else step.revealed
-    return replace(step, releases=tuple(releases), revealed=revealed, published=None)
 
+    step: StepSchedule
+    crowds: StepCrowd
+    adversary: CrowdAdversary
+    probability: float | None
 
-def _crowd_of_each(step: StepSchedule, crowds: StepCrowd) -> Iterator[tuple[SensorRelease, SensorCrowd]]:
-    """Each release with the crowd of what counts at its places."""
-    if step.among is None:
-        yield from zip(step.releases, crowds, strict=True)
-        return
-    hiding = (pair for pair in zip(step.among, crowds, strict=True) if pair[0].window is None)
-    by_places = {sensor.locations: crowd for sensor, crowd in hiding}  # where two count, none hides anybody
-    for release in step.releases:
-        yield release, by_places.get(release.sensor.locations, SensorCrowd())
+    def seen(self) -> StepSchedule:
+        """The step with other mechanisms; what is not released stays as it is. Published are plain counts."""
+        if self.step.parts is None:
+            pairs = zip(self.step.releases, self.crowds, strict=True)
+            own = tuple(self._seen(*pair) for pair in pairs)
+            return replace(self.step, releases=own, published=own)
+        counting = zip(self.step.counting, self.crowds, strict=True)
+        sums = ((each, crowd) for each, crowd in counting if isinstance(each, Sensor) and each.window is None)
+        by_places = {each.locations: crowd for each, crowd in sums}  # where two count, none hides anybody
+        plain, shown = self.step.parts
+        own = tuple(self._seen(each, by_places.get(each.sensor.locations, SensorCrowd())) for each in plain)
+        parts = []
+        for part in shown:
+            release = SensorRelease(part.sensor, part.mechanism)
+            crowd = by_places.get(part.places.locations, SensorCrowd())
+            mechanism = self._coin(part) if part.ends else self._seen(release, crowd).mechanism
+            parts.append(replace(part, mechanism=mechanism))
+        return replace(self.step, releases=(*own, *together(own, tuple(parts))), published=own, parts=None)
+
+    def _seen(self, own: SensorRelease, crowd: SensorCrowd) -> SensorRelease:
+        if not own.mechanism.is_released or (_is_known(own) and not self.adversary.companions):
+            return own
+        if _is_known(own):
+            return replace(own, mechanism=_EXACT)
+        if self.probability is None:
+            return replace(own, mechanism=_hidden(own.mechanism, crowd, self.adversary))
+        return replace(own, mechanism=_erased(own.mechanism, crowd, self.adversary, self.probability))
+
+    @cached_property
+    def _of_ends(self) -> Mapping[MoveEnd, SensorCrowd]:
+        counting = zip(self.step.counting, self.crowds, strict=True)
+        return {each: crowd for each, crowd in counting if isinstance(each, MoveEnd)}
+
+    def _coin(self, part: ShownPlaces) -> Mechanism:
+        """What shows the places of moves: each count of moves shows both of its ends, or none.
+
+        So does a coin at each end, with the root of the probability. Each end's crowd alone hides the count,
+        so that their geometric mean does. The mean of what several counts show is at most the sum.
+        """
+        coin, companions = part.mechanism, self.adversary.companions
+        assert isinstance(coin, ErasureCoin)
+        of_ends = [self._of_ends.get(end, SensorCrowd()) for end in part.ends]
+        if self.probability is None:
+            each = (revealed(crowd.variance(self.adversary), _EXACT, companions) for crowd in of_ends)
+            shown = min(1.0, sum(each) * (1.0 + _ROUNDING))
+            if not (coin.is_exact or companions):
+                return replace(coin, revealed=min(coin.revealed, shown))
+            exact = replace(coin, shown=1.0, revealed=1.0)
+            return Crowded(_EXACT, shown, False) if shown < 1.0 else exact
+        variances = (crowd.variance_at(self.probability, self.adversary) for crowd in of_ends)
+        each = (sqrt(revealed(variance, _EXACT, companions)) for variance in variances)
+        shown = min(1.0, (1.0 - prod(1.0 - chance for chance in each)) * (1.0 + _ROUNDING))
+        return replace(coin, shown=shown if companions else min(coin.shown, shown))
+
+    def revealed(self) -> tuple[RevealedMove | RevealedAmount, ...] | None:
+        """What counts of moves reveal: whether the person made one, to whom the others' counts add up."""
+        if self.step.revealed is None or not self._of_ends:
+            return self.step.revealed
+        moves: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+        sums: dict[str, SensorCrowd] = {}
+        for end, crowd in self._of_ends.items():
+            if not end.leaves:
+                moves.setdefault(end.name, []).append((end.beyond, end.locations))
+                sums[end.name] = sums.get(end.name, SensorCrowd()) + crowd
+        by_moves = {tuple(pairs): sums[name] for name, pairs in moves.items()}
+        return tuple(
+            replace(each, mechanism=_hidden(each.mechanism, by_moves[each.counted], self.adversary))
+            if isinstance(each, RevealedMove) and each.counted in by_moves
+            else each
+            for each in self.step.revealed
+        )
 
 
 def _is_known(release: SensorRelease) -> bool:
@@ -380,7 +517,7 @@ class _Unrolled(NamedTuple):
 class _StepAnswer(NamedTuple):
     """The crowds of the next step for these sensors, and the state after it of all who are asked."""
 
-    sensors: bytes
+    counting: bytes
     crowds: StepCrowd
     state: NDArray[np.int8]  # (E,)
 
@@ -447,11 +584,10 @@ class Others:
             raise StepOrderError(
                 f"the next step must be {self._next_step}", step.step, "apply steps in order, empty ones too"
             )
-        sensors = _sole_sensor(step.counting, self._locations)
-        key = _digest(sensors) + len(step.counting).to_bytes(4)
+        counting = _Counting.of(step.counting, self._locations)
         answer = self._last_answer
-        if answer is None or answer.sensors != key:
-            answer = self._last_answer = self._answer(key, sensors, step)
+        if answer is None or answer.counting != counting.key:
+            answer = self._last_answer = self._answer(counting, step)
         return answer.crowds
 
     def apply(self, step: StepSchedule) -> StepCrowd:
@@ -552,13 +688,13 @@ class Others:
             self._advance_laws(self._next_step)
         return self._now, self._before
 
-    def _answer(self, key: bytes, sensors: NDArray[np.int64], step: StepSchedule) -> _StepAnswer:
-        here, count, state = self._since <= step.step, len(step.counting), self._state.copy()
+    def _answer(self, counting: _Counting, step: StepSchedule) -> _StepAnswer:
+        here, state = self._since <= step.step, self._state.copy()
         self._laws()
         has_initial = (here & self._has_initial)[self._asked.prior]
-        sums = self._look_up(sensors, count, here, state)
-        sums = sums + self._ask(sensors, count, np.flatnonzero(has_initial), state)
-        return _StepAnswer(key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
+        sums = self._look_up(counting, here, state)
+        sums = sums + self._ask(counting, np.flatnonzero(has_initial), state)
+        return _StepAnswer(counting.key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
 
     @property
     def _locations(self) -> int:
@@ -587,7 +723,7 @@ class Others:
         return self._unrolled.arrays, step - begin
 
     def _look_up(
-        self, sensors: NDArray[np.int64], count: int, here: NDArray[np.bool_], state: NDArray[np.int8]
+        self, counting: _Counting, here: NDArray[np.bool_], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
         """The sums of people without an initial distribution; looked up where step and states are known."""
         arrays, slot = self._moves_at(self._next_step)
@@ -598,9 +734,9 @@ class Others:
             self._is_here = int(here.sum())
             self._habitual = np.flatnonzero((here & ~self._has_initial)[self._asked.prior])
         people = self._habitual
-        key = (when, count, _digest(sensors), _digest(state[people]))
+        key = (when, counting.key, _digest(state[people]))
         if key not in self._known:
-            sums = self._ask(sensors, count, people, state)
+            sums = self._ask(counting, people, state)
             self._known[key] = _KnownStep(sums, state[people])
             most = max(1, _MOST_BYTES // max(1, people.size))
             if len(self._known) > most:
@@ -611,13 +747,13 @@ class Others:
         return known.sums
 
     def _ask(
-        self, sensors: NDArray[np.int64], count: int, people: NDArray[np.int64], state: NDArray[np.int8]
+        self, counting: _Counting, people: NDArray[np.int64], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
         """Sums (S, COLUMNS) of these of the asked, whose ``state`` moves on."""
         blocks = -(-people.size // PEOPLE_A_BLOCK)
-        sums = np.zeros((blocks, count, COLUMNS), dtype=np.int64)
+        sums = np.zeros((blocks, counting.number, COLUMNS), dtype=np.int64)
         arrays, slot = self._moves_at(self._next_step)
-        crowd = Crowd(arrays, self._asked, people, slot, sensors, self._before, self._now)
+        crowd = Crowd(arrays, self._asked, people, slot, *counting[:3], self._before, self._now)
         add_up_crowd(crowd, state, sums)
         return sums.sum(axis=0)
 
@@ -647,17 +783,43 @@ def _asked_of(people: NDArray[np.float64]) -> Asked:
     return Asked(start, prior, number, chance)
 
 
-def _sole_sensor(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int64]:
-    """The one sensor that counts at each location, (M,); ``SEVERAL`` where people are revealed.
+class _Counting(NamedTuple):
+    """What counts in a step, location by location."""
 
-    Also at places whose counts are no sums over the people there: a person who is not revealed is at none.
-    """
-    found = np.full(locations, NOBODY, dtype=np.int64)
-    for number, sensor in enumerate(sensors):
-        for location in sensor.locations:
-            is_sole = found[location] == NOBODY and sensor.is_sum
-            found[location] = number if is_sole else SEVERAL
-    return found
+    sensor: NDArray[np.int64]  # (M,) the one that counts there; ``SEVERAL`` where people are revealed
+    arriving: Ends
+    leaving: Ends
+    number: int  # how many counts
+
+    @classmethod
+    def of(cls, counting: Sequence[Sensor | MoveEnd], locations: int) -> _Counting:
+        """Of the ``counting`` of a step.
+
+        People are also revealed at places whose counts are no sums over the people there: a person who is not
+        revealed is at none.
+        """
+        sole = np.full(locations, NOBODY, dtype=np.int64)
+        ends: list[list[tuple[int, int, int]]] = [[], []]
+        for number, each in enumerate(counting):
+            if isinstance(each, MoveEnd):
+                ends[each.leaves] += [(*pair, number) for pair in product(each.locations, each.beyond)]
+                continue
+            for location in each.locations:
+                sole[location] = number if sole[location] == NOBODY and each.is_sum else SEVERAL
+        arriving, leaving = (_ends_by_location(own, locations) for own in ends)
+        return cls(sole, arriving, leaving, len(counting))
+
+    @property
+    def key(self) -> bytes:
+        """Equal for equal ones."""
+        arrays = (self.sensor, *self.arriving, *self.leaving)
+        return b"".join(map(_digest, arrays)) + self.number.to_bytes(4)
+
+
+def _ends_by_location(ends: list[tuple[int, int, int]], locations: int) -> Ends:
+    here, beyond, number = np.array(sorted(ends), dtype=np.int64).reshape(-1, 3).T
+    start = np.concatenate(([0], np.cumsum(np.bincount(here, minlength=locations))))
+    return Ends(start, np.ascontiguousarray(beyond), np.ascontiguousarray(number))
 
 
 def _coins(people: Sequence[str]) -> NDArray[np.bool_]:

@@ -10,12 +10,16 @@ person is
   after;
 - *silent*: nothing is revealed, where no sensor counts at any of the person's places.
 
+- near counters of moves *paired*: with the places before and after revealed, each place the person may be at
+  gives a set of counts, of the step and of the moves into it and out of it. Two sets that differ in one count
+  are a pair; each set is in one pair at most. The adversary learns the pair, or the place if it is in none.
+
 Between two free steps of a person there is a revealed one, so the free bits "is the designated sensor
-counting the person" are independent of each other over people, steps and sensors (Markov), and all else in
-the counts is known. With ``x`` the place at the last revealed step and ``y`` at the next, the bit has ``q =
-a / (a + b)``, ``a`` the probability of going from ``x`` to ``y`` by a place of the sensor alone, ``b`` by
-one that nobody counts. A count is then a known number, the one target's bit and an independent sum of such
-bits.
+counting the person", or "which of the pair", are independent of each other over people, steps and sensors
+(Markov), and all else in the counts is known. With ``x`` the place at the last revealed step and ``y`` at the
+next, the bit has ``q = a / (a + b)``, ``a`` the probability of going from ``x`` to ``y`` by a place of the
+sensor alone, ``b`` by one that nobody counts; of a pair, by places of the one set and of the other. A count
+is then a known number, the one target's bit and an independent sum of such bits.
 
 The rule is greedy and never revised: a person whom a sensor may count is free, unless free at the step
 before; the step after a free one is revealed. The coin makes half of the people start one seen step later,
@@ -85,6 +89,9 @@ NOT_YET, NOT_YET_LATE = 120, 121
 MOST_STEPS_BACK = 8
 """Of a person revealed longer ago, the place so many steps ago counts as revealed too."""
 
+_COUNTS_A_PLACE = 4
+"""Counts of moves that are told apart, by the places of a person; whoever makes another move is revealed."""
+
 MOST_PLACES = 64
 """A person with more places is always revealed: the work grows with the cube of their number."""
 
@@ -119,6 +126,14 @@ class Asked(NamedTuple):
     chance: NDArray[np.float64]  # (E,) that there is one more
 
 
+class Ends(NamedTuple):
+    """Ends of counted moves by the location they are at: of location ``m`` ``start[m]..start[m + 1] - 1``."""
+
+    start: NDArray[np.int64]  # (M + 1,)
+    beyond: NDArray[np.int64]  # (E,) the location of the other end
+    number: NDArray[np.int64]  # (E,) of the count
+
+
 class Crowd(NamedTuple):
     """The others at one step, and the sensors that are released in it."""
 
@@ -127,6 +142,8 @@ class Crowd(NamedTuple):
     people: NDArray[np.int64]  # (n,) by position among the asked
     slot: int  # of the step, before it is taken modulo a person's own cycle
     sensor: NDArray[np.int64]  # (M,) the one sensor counting at a location; -1 for none, -2 for several
+    arriving: Ends  # of moves into the step
+    leaving: Ends  # of moves out of it
     before: NDArray[np.float64]  # laws one step ago of people with an initial distribution, packed like it
     now: NDArray[np.float64]  # the same of this step
 
@@ -141,14 +158,19 @@ class CrowdScratch(NamedTuple):
     moved: NDArray[np.float64]
     passing: NDArray[np.float64]  # (K + 1, K) by sensor, none first, and by place at the next step
     own: NDArray[np.int64]  # (K,) which of the person's sensors counts at each place, from 1; 0 none, -2
-    sensor: NDArray[np.int64]  # (K,) those sensors
-    sums: NDArray[np.float64]  # (K, COLUMNS)
+    arriving: NDArray[np.int64]  # (K, K) the same of moves into the step, from place to place
+    leaving: NDArray[np.int64]  # (K, K) of moves out of it
+    mass: NDArray[np.float64]  # (K,) of each set of counts
+    counts: NDArray[np.int64]  # (K, 3) of the place, the move into the step, and the one out of it; 0 none
+    sensor: NDArray[np.int64]  # (C,) those sensors
+    sums: NDArray[np.float64]  # (C, COLUMNS)
 
 
 @jit
 def new_crowd_scratch(most_places: int) -> CrowdScratch:
     """For people with up to so many places."""
     size = max(most_places, 1)
+    counts = size * _COUNTS_A_PLACE
     return CrowdScratch(
         np.zeros((size, size)),
         np.zeros((size, size)),
@@ -157,9 +179,22 @@ def new_crowd_scratch(most_places: int) -> CrowdScratch:
         np.zeros(size),
         np.zeros((size + 1, size)),
         np.zeros(size, np.int64),
-        np.zeros(size, np.int64),
-        np.zeros((size, COLUMNS)),
+        np.zeros((size, size), np.int64),
+        np.zeros((size, size), np.int64),
+        np.zeros(size),
+        np.zeros((size, 3), np.int64),
+        np.zeros(counts, np.int64),
+        np.zeros((counts, COLUMNS)),
     )
+
+
+@inline
+def _number_of(scratch: CrowdScratch, count: int, sensor: int) -> int:
+    """The number of a sensor among the person's, of which there are so many; one more if it is none."""
+    k = 0
+    while k < count and scratch.sensor[k] != sensor:
+        k += 1
+    return k
 
 
 @bare_jit
@@ -175,14 +210,124 @@ def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scrat
         if found != NOBODY:
             is_seen = True
         if found >= 0:
-            k = 0
-            while k < count and scratch.sensor[k] != found:
-                k += 1
+            k = _number_of(scratch, count, found)
             if k == count:
                 scratch.sensor[count] = found
                 count += 1
             scratch.own[z] = k + 1
     return count if is_seen else -1
+
+
+@bare_jit
+def find_own_ends(places: NDArray[np.int32], crowd: Crowd, count: int, scratch: CrowdScratch) -> int:
+    """Number the counts of moves that the person can make behind ``count`` sensors; -1 if there are none."""
+    is_near, size = False, places.size
+    for z in range(size):
+        at = places[z]
+        is_near |= crowd.arriving.start[at] < crowd.arriving.start[at + 1]
+        is_near |= crowd.leaving.start[at] < crowd.leaving.start[at + 1]
+    if not is_near:
+        return -1
+    found = count
+    for z in range(size):
+        for x in range(size):
+            scratch.arriving[x, z] = 0
+            scratch.leaving[x, z] = 0
+    for z in range(size):
+        found = _find_ends_at(places, z, crowd.arriving, True, found, scratch)
+        found = _find_ends_at(places, z, crowd.leaving, False, found, scratch)
+    return found if found > count else -1
+
+
+@bare_jit
+def _find_ends_at(
+    places: NDArray[np.int32], here: int, ends: Ends, is_arriving: bool, count: int, scratch: CrowdScratch
+) -> int:
+    """Number the counts of moves that end at one of the person's places; how many there are then."""
+    for e in range(ends.start[places[here]], ends.start[places[here] + 1]):
+        for beyond in range(places.size):
+            if places[beyond] != ends.beyond[e]:
+                continue
+            k = _number_of(scratch, count, ends.number[e])
+            if k == count and count < scratch.sensor.size:
+                scratch.sensor[count] = ends.number[e]
+                count += 1
+            if is_arriving:
+                is_sole = scratch.arriving[beyond, here] == 0 and k < count
+                scratch.arriving[beyond, here] = k + 1 if is_sole else SEVERAL
+            else:
+                is_sole = scratch.leaving[here, beyond] == 0 and k < count
+                scratch.leaving[here, beyond] = k + 1 if is_sole else SEVERAL
+    return count
+
+
+@bare_jit
+def add_paired_bits(scratch: CrowdScratch, first_places: int, places: int, is_revealed_before: bool) -> None:
+    """Add to ``scratch.sums`` what a person's free step gives near counters of moves.
+
+    Pairs are taken one after the other, that with most variance first. Where the place in the step before is
+    not revealed, whoever is where counted moves lead is.
+    """
+    for z in range(0 if is_revealed_before else places):
+        is_counted = False
+        for x in range(places):
+            is_counted |= scratch.arriving[x, z] != 0
+        for x in range(first_places):
+            scratch.arriving[x, z] = SEVERAL if is_counted else 0
+    for x in range(first_places):
+        if scratch.weight[x] > 0.0:
+            for y in range(places):
+                _add_pairs(scratch, scratch.weight[x], _find_sets(scratch, x, places, y))
+
+
+@bare_jit
+def _find_sets(scratch: CrowdScratch, x: int, places: int, y: int) -> int:
+    """The sets of counts of places on the way from ``x`` to ``y``, with their ``mass``; how many there are.
+
+    Places at which two sensors count one thing are in no set.
+    """
+    found = 0
+    for z in range(places):
+        mass = scratch.left[x, z] * scratch.right[z, y]
+        own, into, out = scratch.own[z], scratch.arriving[x, z], scratch.leaving[z, y]
+        if mass <= 0.0 or own < 0 or into < 0 or out < 0:
+            continue
+        k = 0
+        while k < found and (
+            scratch.counts[k, 0] != own or scratch.counts[k, 1] != into or scratch.counts[k, 2] != out
+        ):
+            k += 1
+        if k == found:
+            scratch.counts[k, 0], scratch.counts[k, 1], scratch.counts[k, 2] = own, into, out
+            scratch.mass[k] = 0.0
+            found += 1
+        scratch.mass[k] += mass
+    return found
+
+
+@bare_jit
+def _add_pairs(scratch: CrowdScratch, weight: float, sets: int) -> None:
+    """Pairs of so many sets; ``mass`` becomes 0 of those that are in one."""
+    while True:
+        best, more, less, count = 0.0, 0, 0, 0
+        for i in range(sets):
+            for side in range(3):
+                if scratch.mass[i] <= 0.0 or scratch.counts[i, side] == 0:
+                    continue
+                for j in range(sets):
+                    is_pair = scratch.mass[j] > 0.0 and scratch.counts[j, side] == 0
+                    for other in range(3):
+                        is_alike = scratch.counts[i, other] == scratch.counts[j, other]
+                        is_pair = is_pair and (other == side or is_alike)
+                    if is_pair:
+                        spread = scratch.mass[i] * scratch.mass[j] / (scratch.mass[i] + scratch.mass[j])
+                        if spread > best:
+                            best, more, less, count = spread, i, j, scratch.counts[i, side]
+        if best <= 0.0:
+            return
+        _add_bit(scratch.sums, np.uint64(count - 1), weight, scratch.mass[more], scratch.mass[less])
+        scratch.mass[more] = 0.0
+        scratch.mass[less] = 0.0
 
 
 @bare_jit
@@ -386,6 +531,8 @@ def _add_person(
         state[asked] = 1
         return
     sensors = find_own_sensors(chain.places, crowd.sensor, scratch)
+    counted = find_own_ends(chain.places, crowd, max(sensors, 0), scratch)
+    sensors = max(sensors, counted)
     if before == FREE:
         state[asked] = 1
         return
@@ -400,7 +547,10 @@ def _add_person(
     for k in range(sensors):
         for column in range(COLUMNS):
             scratch.sums[k, column] = 0.0
-    add_free_bits(scratch, first_places, places, places, sensors, 0)
+    if counted > 0:
+        add_paired_bits(scratch, first_places, places, before == 1)
+    else:
+        add_free_bits(scratch, first_places, places, places, sensors, 0)
     for k in range(sensors):
         if scratch.sums[k, VARIANCE] > 0.0:
             state[asked] = FREE
