@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.noised_draws_kernel import WindowSimulation
-from accounting.bounds.noised.own_counts_bound import (
-    Asked,
-    OwnWindow,
-    States,
-    chain_of,
-    own_window,
-    states_of,
-)
+from accounting.bounds.noised.own_counts_bound import Asked, States, chain_of, states_of
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import (
     new_walker,
@@ -25,7 +18,7 @@ from accounting.exposure.drawing import (
     released_steps,
     value_tables,
 )
-from accounting.exposure.own_counts import own_count
+from accounting.exposure.own_counts import OwnWindow, own_count, own_window
 from accounting.hmm.forward_viterbi import smallest_entry
 from models.mechanisms import Mechanism
 from models.priors.chain import LocalChain

@@ -44,7 +44,7 @@ from accounting.exposure.crowd import (
     variances_at,
 )
 from accounting.exposure.crowd.joint_law import CountsAmong, FewCounts
-from accounting.exposure.own_counts import own_count
+from accounting.exposure.own_counts import own_count, own_window
 from accounting.exposure.step_information import observe
 from accounting.numerics import divergence_root, most_moved
 from models.releases import StepSchedule, WindowRelease
@@ -387,9 +387,9 @@ def certify_in_crowd(
 
 def success_among(exposure: Exposure, counts: CountsAmong, mistakes: int, wanted: int) -> float | None:
     """Success of any adversary who sees these counts of the person of ``exposure`` and of all others."""
-    cover = counts.cover[:, exposure.chain.places]
+    windows = tuple(own_window(exposure, each) for each in counts.releases)
     asked = Asked(exposure.start, exposure.moves, exposure.guessed, exposure.cost, 0, False, mistakes)
-    found = success_by_pattern(asked, OwnPattern(counts.step, cover, counts.seen), wanted)
+    found = success_by_pattern(asked, OwnPattern(windows, counts.seen), wanted)
     return None if found is None else min(1.0, found + counts.left_out)
 
 

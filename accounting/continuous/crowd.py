@@ -376,7 +376,7 @@ class CrowdAccount:
         own = self.others.apply(step)
         crowds = self._with_strangers(step, own) if crowds is None else crowds
         if self._everything is not self.informed:
-            self._everything.apply(at_level(step, crowds, self.adversary, 0.0))
+            self._everything.apply(replace(at_level(step, crowds, self.adversary, 0.0), published=None))
         self.fast.apply(self.seen(step, crowds))
         self._follow(step, crowds)
         self._lower(step.step)

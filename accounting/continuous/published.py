@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.own_counts_bound import Asked, OwnWindow, Presence, success_by_own_counts
+from accounting.bounds.noised.own_counts_bound import Asked, Presence, success_by_own_counts
 from accounting.bounds.patterns.frontier_kernel import SEQUENCES
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, has_initial_distribution
 from accounting.continuous.refine_kernel import raw_horizon
+from accounting.exposure.own_counts import OwnWindow
 from accounting.exposure.step_information import followed_by, is_whole, seen_release
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.likelihood_levels import SeenSteps, find_sensors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from accounting.exposure.exposure import Exposure, entropy_nats
 from accounting.exposure.history import carried_backward, carried_forward, check_window
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from models.mechanisms import Tabulated, revealed_by_shift, shares_noise
+from models.mechanisms import SeenRelease, Tabulated, revealed_by_shift, shares_noise
 from models.noise import own_count_information
 from models.noise.noise_information import InformationTable, table_information
 from models.numerics.jit import pjit
@@ -244,6 +245,70 @@ def _raised(reached: NDArray[np.float64], times: int) -> NDArray[np.float64]:
     raised[min(times, last) :] = reached[: last + 1 - min(times, last)]
     raised[last] += reached[last + 1 - min(times, last) :].sum(axis=0)
     return raised
+
+
+# Several counts together: how often each of them counts one person.
+
+
+class OwnWindow(NamedTuple):
+    """A count over the steps ``first..last``, by how often it counts each move between own places, (K, K).
+
+    The own count and the noise are published with the probability ``shown``, else nothing.
+    """
+
+    first: int
+    last: int
+    most: int
+    times: NDArray[np.int64]  # of presence by where a move leads
+    noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
+    shown: float = 1.0
+
+    def counted(
+        self, t: int, before: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """How often people who move from ``before`` in step ``t`` were counted; ``so_far`` is from before."""
+        now = self.times[before, to] + (so_far if t > self.first else 0)
+        return np.minimum(now, self.most)
+
+
+def own_window(exposure: Exposure, release: WindowRelease) -> OwnWindow:
+    """A release as a count of moves between own places."""
+    if isinstance(release.sensor, MoveSensor):
+        times = counted_moves(exposure, release.sensor)
+    else:
+        here = np.isin(exposure.chain.places, release.sensor.locations)
+        times = np.tile(here.astype(np.int64), (exposure.place_count, 1))
+    if isinstance(release.mechanism, SeenRelease):
+        shown = release.mechanism.reveal_probability()
+        return OwnWindow(release.first, release.last, release.most_counts, times, np.ones(1), shown)
+    noise = release.mechanism.noise_law()
+    law = np.ones(1) if noise is None else noise.probabilities
+    return OwnWindow(release.first, release.last, release.most_counts, times, law)
+
+
+def law_together(own: Exposure, windows: Sequence[OwnWindow]) -> NDArray[np.float64]:
+    """The law of a person's own counts in these windows, an axis a count."""
+    mass = np.zeros((own.start.size, *(each.most + 1 for each in windows)))
+    mass.reshape(own.start.size, -1)[:, 0] = own.start
+    for t, matrix in enumerate((np.eye(own.start.size), *own.moves)):
+        times = [each.times * (each.first <= t <= each.last) for each in windows]
+        mass = _moved_together(mass, matrix, times)
+    return np.asarray(mass.sum(axis=0))
+
+
+def _moved_together(
+    mass: NDArray[np.float64], matrix: NDArray[np.float64], times: Sequence[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """One move; it is counted so many ``times`` by each count."""
+    added = np.stack(times)
+    found = np.zeros_like(mass)
+    for each in np.unique(added[:, matrix > 0.0], axis=1).T:
+        counted = np.where((added == each[:, np.newaxis, np.newaxis]).all(axis=0), matrix, 0.0)
+        moved = np.tensordot(counted.T, mass, axes=1)
+        for axis, number in enumerate(each.tolist(), start=1):
+            moved = np.moveaxis(_raised(np.moveaxis(moved, axis, 0), number), 0, axis)
+        found += moved
+    return found
 
 
 # What releases over windows reveal about one horizon, nats, as a sum over releases with carried terms.

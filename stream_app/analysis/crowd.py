@@ -11,7 +11,14 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant, RiskSummary
 from accounting.continuous.crowd import CrowdAccount
-from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, StepCrowd, equivalent_sigma, revealed
+from accounting.exposure.crowd import (
+    CrowdAdversary,
+    SensorCrowd,
+    StepCrowd,
+    crowds_by_sensor,
+    equivalent_sigma,
+    revealed,
+)
 from accounting.settings import HorizonSettings
 from models.calendar import slot_of_cycle
 from models.mechanisms import Raw
@@ -100,9 +107,8 @@ class CrowdSoFar:
         self._informed.append(self._account.informed.summary())
         settings = self._account.settings
         slot = slot_of_cycle(settings.first_slot, step.step, self._cycle, settings.calendar)
-        for sensor, crowd in zip(step.counting, crowds, strict=True):
-            if sensor.window is None:
-                self._found.setdefault((sensor.name, slot), []).append(crowd)
+        for name, crowd in crowds_by_sensor(step, crowds).items():
+            self._found.setdefault((name, slot), []).append(crowd)
 
     def _thinnest(self, where: tuple[str, int], crowds: Sequence[SensorCrowd]) -> HiddenCount:
         adversary = self._account.adversary

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import sqrt
+from math import prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ from accounting.bounds.patterns.frontier_kernel import (
 from accounting.bounds.patterns.moment import Size
 from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure import Exposure
-from accounting.exposure.own_counts import OwnCount, counted_moves
+from accounting.exposure.own_counts import OwnCount, OwnWindow, own_window
 from accounting.exposure.step_information.likelihood_levels import (
     THREE,
     TWO,
@@ -49,9 +49,9 @@ from accounting.exposure.step_information.likelihood_levels import (
     LevelTables,
     levels_of,
 )
-from models.mechanisms import Raw, SeenRelease, truncated_mass
+from models.mechanisms import Raw, truncated_mass
 from models.priors.chain import ChainView, LocalChain
-from models.releases import MoveSensor, WindowRelease, shown_places
+from models.releases import shown_places
 
 BY_OWN_COUNTS = 65
 MOST_STATES = 512  # of a person, in one step
@@ -75,60 +75,42 @@ class Presence(NamedTuple):
     number: int  # of the channel in the tables
 
 
-class OwnWindow(NamedTuple):
-    """A count over the steps ``first..last``, by how often it counts each move between own places, (K, K).
+class OwnPattern(NamedTuple):
+    """Counts that say something of each other, by how often each of them counts the person.
 
-    The own count and the noise are published with the probability ``shown``, else nothing.
+    These own counts are one number, of which the first count is the highest digit.
     """
 
-    first: int
-    last: int
-    most: int
-    times: NDArray[np.int64]  # of presence by where a move leads
-    noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
-    shown: float = 1.0
+    windows: tuple[OwnWindow, ...]
+    seen: NDArray[np.float64]  # (V, P), what is published by these numbers
+
+    @property
+    def first(self) -> int:
+        """The first step of any count."""
+        return min(each.first for each in self.windows)
+
+    @property
+    def last(self) -> int:
+        """The last step of all."""
+        return max(each.last for each in self.windows)
+
+    @property
+    def most(self) -> int:
+        """The largest number."""
+        return prod(self._sizes) - 1
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(each.most + 1 for each in self.windows)
 
     def counted(
         self, t: int, before: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """How often people who move from ``before`` in step ``t`` were counted; ``so_far`` is from before."""
-        now = self.times[before, to] + (so_far if t > self.first else 0)
-        return np.minimum(now, self.most)
-
-
-class OwnPattern(NamedTuple):
-    """Counts of presence that say something of each other, by which of them count the person.
-
-    The first is the highest of as many bits as there are counts.
-    """
-
-    step: NDArray[np.int64]  # (C,), of each count, in the order of time
-    cover: NDArray[np.bool_]  # (C, K)
-    seen: NDArray[np.float64]  # (V, 2^C), what is published by which of them count the person
-
-    @property
-    def first(self) -> int:
-        """The step of the first count."""
-        return int(self.step[0])
-
-    @property
-    def last(self) -> int:
-        """The step of the last one."""
-        return int(self.step[-1])
-
-    @property
-    def most(self) -> int:
-        """Where all of them count the person."""
-        return (1 << self.step.size) - 1
-
-    def counted(
-        self, t: int, _: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Which of the counts until step ``t`` count people who are there at ``to``."""
-        now = so_far if t > self.first else np.zeros_like(to)
-        for cover in self.cover[self.step == t]:
-            now = 2 * now + cover[to]
-        return now
+        """The own counts until step ``t`` of people who move from ``before`` then."""
+        so_far = so_far if t > self.first else np.zeros_like(to)
+        digits = zip(self.windows, np.unravel_index(so_far, self._sizes), strict=True)
+        own = [each.counted(t, before, to, n) if each.first <= t <= each.last else n for each, n in digits]
+        return np.asarray(np.ravel_multi_index(own, self._sizes), dtype=np.int64)
 
 
 class Asked(NamedTuple):
@@ -195,21 +177,6 @@ def own_counts_success(
         return None
     found = success_by_own_counts(asked, plain, whole, wanted, (1, SEQUENCES))
     return None if found is None else min(1.0, found + left_out)
-
-
-def own_window(exposure: Exposure, release: WindowRelease) -> OwnWindow:
-    """A release as a count of moves between own places."""
-    if isinstance(release.sensor, MoveSensor):
-        times = counted_moves(exposure, release.sensor)
-    else:
-        here = np.isin(exposure.chain.places, release.sensor.locations)
-        times = np.tile(here.astype(np.int64), (exposure.place_count, 1))
-    if isinstance(release.mechanism, SeenRelease):
-        shown = release.mechanism.reveal_probability()
-        return OwnWindow(release.first, release.last, release.most_counts, times, np.ones(1), shown)
-    noise = release.mechanism.noise_law()
-    law = np.ones(1) if noise is None else noise.probabilities
-    return OwnWindow(release.first, release.last, release.most_counts, times, law)
 
 
 def success_by_own_counts(

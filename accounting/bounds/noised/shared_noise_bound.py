@@ -21,7 +21,7 @@ from scipy.special import ndtr
 
 from accounting.bounds.noised.own_counts_bound import Asked, OwnPattern, kept_levels, success_by_pattern
 from accounting.exposure import Exposure
-from accounting.exposure.crowd.joint_law import law_of_bits
+from accounting.exposure.own_counts import OwnWindow, law_together
 from models.mechanisms import Correlated, truncated_mass
 from models.numerics.elementwise import exp
 
@@ -60,8 +60,11 @@ def success_by_shared_noise(exposure: Exposure, mistakes: int, wanted: int) -> f
         position = [mechanisms[number].position for number in own]
         factor = np.linalg.cholesky(mechanisms[own[0]].noise.covariance[np.ix_(position, position)])
         mean[own] = np.linalg.solve(factor, bits[:, own].T)
-    step, cover = np.array(steps), np.array(covers)
-    law, together = law_of_bits(exposure, step, cover), np.ones((1, 1 << count))
+    counts = tuple(
+        OwnWindow(t, t, 1, np.tile(cover.astype(np.int64), (cover.size, 1)), np.ones(1))
+        for t, cover in zip(steps, covers, strict=True)
+    )
+    law, together = law_together(exposure, counts).reshape(-1), np.ones((1, 1 << count))
     for number, each in enumerate(mean):
         levels = _levels(each, law)
         together = (together[:, np.newaxis] * levels).reshape(-1, law.size)
@@ -70,7 +73,7 @@ def success_by_shared_noise(exposure: Exposure, mistakes: int, wanted: int) -> f
             kept = kept_levels(together[:, ::later], law.reshape(-1, later).sum(axis=1), _MOST_TOGETHER)
             together = np.repeat(kept, later, axis=1)
     asked = Asked(exposure.start, exposure.moves, exposure.guessed, exposure.cost, 0, False, mistakes)
-    found = success_by_pattern(asked, OwnPattern(step, cover, together), wanted)
+    found = success_by_pattern(asked, OwnPattern(counts, together), wanted)
     left_out = sum(truncated_mass(own) + _BEYOND for own in mechanisms)
     return None if found is None else min(1.0, found + left_out)
 

@@ -13,6 +13,7 @@ from accounting.exposure.crowd.others import (
     Variances,
     at_level,
     counts_of,
+    crowds_by_sensor,
     equivalent_sigma,
     hidden_count,
     in_crowd,

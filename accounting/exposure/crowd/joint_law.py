@@ -1,8 +1,9 @@
 """The law of what all others together add to a few counts: nothing is told of them, nothing is bounded.
 
 Where few counts are published, and the crowd is not too large, the adversary need be given nothing. Each
-person's places, step by step, give a law of which of the counts the person is in; these laws are convolved,
-with an axis a count. Values that hardly ever come are cut off on the way, and their probability is kept.
+person's places, step by step, give a law of how often each count counts the person, over windows and moves,
+too; these laws are convolved, with an axis a count. Values that hardly ever come are cut off on the way, and
+their probability is kept.
 
 For example two counts of one place in two steps, and ten others who are there with probability 1/2 each and
 stay where they are: both counts have the same of them, so whoever comes or leaves in between is seen.
@@ -10,8 +11,10 @@ stay where they are: both counts have the same of them, so whoever comes or leav
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +22,14 @@ from numpy.typing import NDArray
 
 from accounting.exposure.crowd.others import CrowdAdversary
 from accounting.exposure.exposure import Exposure
+from accounting.exposure.own_counts import law_together, own_window
 from models.mechanisms import DrawnPerWindow, shares_noise, truncated_mass
 from models.priors import Population
-from models.releases import Schedule, SensorRelease
+from models.releases import Counts, Schedule, SensorRelease, WindowRelease, window_release
 
 _MOST_COUNTS = 5
 _MOST_PRIORS = 4096
+_MOST_PATTERNS = 1 << _MOST_COUNTS  # of own counts
 _MOST_CELLS = 1 << 18  # of the law
 _MOST_OPERATIONS = 5e8  # half a second of one core
 _MOST_VALUES = 1 << 14  # that are told apart, the likeliest; others show which counts the person is in
@@ -33,39 +38,33 @@ _ROUNDING = 2.0**-50  # relative, of each product and sum
 
 
 class CountsAmong(NamedTuple):
-    """Counts of presence, in the order of time, and what is published by which of them a person is in.
+    """What is published by how often one person is in each count: one number, the first its highest digit."""
 
-    The first count is the highest of the bits.
-    """
-
-    step: NDArray[np.int64]  # (C,)
-    cover: NDArray[np.bool_]  # (C, M), the locations of each
-    seen: NDArray[np.float64]  # (V, 2^C)
+    releases: tuple[WindowRelease, ...]
+    seen: NDArray[np.float64]  # (V, P)
     left_out: float  # of every column, at most
 
 
 @dataclass(frozen=True, eq=False)
 class FewCounts:
-    """All that a schedule publishes, ``releases`` in steps ``step`` (C,), and who is in it.
+    """All that a schedule publishes, in steps counted from its first, and who is in it.
 
-    ``own`` (N, 2, 2, ..) has the law of which counts a person of each prior is in, an axis a count;
+    ``own`` (N, L + 1, ..) has the law of how often each count counts a person of each prior, an axis a count;
     ``people`` (N,) how many live like it.
     """
 
-    step: NDArray[np.int64]
-    releases: tuple[SensorRelease, ...]
+    releases: tuple[WindowRelease, ...]
     own: NDArray[np.float64]
     people: NDArray[np.int64]
-    locations: int
 
     @classmethod
     def of(cls, population: Population, schedule: Schedule, adversary: CrowdAdversary) -> FewCounts | None:
         """What a schedule publishes of people who live as their priors say, from its first step on.
 
         None where there are too many counts or priors, where the adversary knows more than priors and
-        counts, where not all move alone, and where something else is published than counts of presence, each
-        with noise of its own. People beyond a persona's whole ones, and strangers, are left out: whoever
-        knows how they move does no worse.
+        counts, where not all move alone, and where a count may say anything else than how often each person
+        is counted, with noise of its own. People beyond a persona's whole ones, and strangers, are left out:
+        whoever knows how they move does no worse.
         """
         counts = [(t, each) for t, step in enumerate(schedule.steps) for each in step.releases]
         counts = [(t, each) for t, each in counts if each.mechanism.is_released]
@@ -76,24 +75,16 @@ class FewCounts:
         if not (is_few and is_plain) or has_holidays or knows_more:
             return None
         weights = np.ones(len(population)) if population.weights is None else population.weights
-        step, releases = np.array([t for t, _ in counts]), tuple(each for _, each in counts)
+        releases = tuple(_window_of(*each) for each in counts)
+        if prod(each.most_counts + 1 for each in releases) > _MOST_PATTERNS:
+            return None
         people = np.floor(weights * adversary.least).astype(np.int64)
-        found = cls(step, releases, np.empty(0), people, population.location_count)
-        own = np.empty((len(population), *(2,) * step.size))
+        own = np.empty((len(population), *(each.most_counts + 1 for each in releases)))
         for number in range(len(population)):
             chain, start = population.chain(number), population.initial(number)
             person = Exposure.of(chain, schedule, population.location_count, start)
-            law = law_of_bits(person, step, found.cover[:, person.chain.places])
-            own[number] = law.reshape(own.shape[1:])
-        return replace(found, own=own)
-
-    @property
-    def cover(self) -> NDArray[np.bool_]:
-        """The locations of each count, (C, M)."""
-        found = np.zeros((self.step.size, self.locations), np.bool_)
-        for number, each in enumerate(self.releases):
-            found[number, list(each.sensor.locations)] = True
-        return found
+            own[number] = law_together(person, [own_window(person, each) for each in releases])
+        return cls(releases, own, people)
 
     def among(self, person: int) -> CountsAmong | None:
         """What is published of one of those who live like prior ``person``, among all others.
@@ -102,7 +93,7 @@ class FewCounts:
         """
         people = self.people.copy()
         people[person] -= 1
-        law, left_out, spent = np.ones((1,) * self.step.size), 0.0, 0
+        law, left_out, spent = np.ones((1,) * len(self.releases)), 0.0, 0
         for own in np.repeat(self.own, np.maximum(people, 0), axis=0):
             law, cut = _trimmed(_sum(law, own))
             left_out += cut
@@ -117,27 +108,25 @@ class FewCounts:
             if law.size > _MOST_CELLS:
                 return None
         law *= 1.0 + _ROUNDING * (int(people.sum()) + 9) * 2**law.ndim
-        return CountsAmong(self.step, self.cover, _by_own(law), left_out)
+        most = [each.most_counts for each in self.releases]
+        return CountsAmong(self.releases, _by_own(law, most), left_out)
 
 
-def law_of_bits(own: Exposure, step: NDArray[np.int64], cover: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Which counts in these steps (C,) a person is in, (2^C,); they count at own places ``cover`` (C, K)."""
-    mass = own.start[:, np.newaxis]
-    for t in range(own.steps):
-        for each in cover[step == t]:
-            is_in = each[:, np.newaxis]
-            mass = np.stack((mass * ~is_in, mass * is_in), axis=2).reshape(mass.shape[0], -1)
-        if t + 1 < own.steps:
-            mass = own.moves[t].T @ mass
-    return np.asarray(mass.sum(axis=0))
+def _window_of(step: int, release: SensorRelease) -> WindowRelease:
+    """A count of a schedule's step as one over the steps that it counts in."""
+    if release.sensor.window is not None:
+        return window_release(release, step)
+    return WindowRelease(release.sensor, step, step, 1, release.mechanism)
 
 
 def _is_plain(release: SensorRelease) -> bool:
-    """Whether it counts everybody who is there once, and is published once, with noise of its own."""
+    """Whether it says how often everybody is counted, once, with noise of its own."""
     sensor, mechanism = release.sensor, release.mechanism
-    is_presence = sensor.is_sum and sensor.most_counts == 1 and sensor.part_of is None
+    counts_all = sensor.counts is not Counts.OCCUPIED and sensor.part_of is None
+    is_of_places = sensor.most_counts == 1 if sensor.window is None else not sensor.window.miscounts
     is_own = not shares_noise(mechanism) and not isinstance(mechanism, DrawnPerWindow)
-    return is_presence and not sensor.corrections and is_own and mechanism.noise_law() is not None
+    has_law = is_own and mechanism.noise_law() is not None
+    return counts_all and is_of_places and not sensor.corrections and has_law
 
 
 def _sum(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -162,9 +151,10 @@ def _trimmed(law: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     return law, cut
 
 
-def _by_own(law: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What is published by which of the counts a person is in, (V, 2^C), if others add this ``law``."""
-    padded = [np.pad(law, [(bit, 1 - bit) for bit in own]) for own in product((0, 1), repeat=law.ndim)]
+def _by_own(law: NDArray[np.float64], most: Sequence[int]) -> NDArray[np.float64]:
+    """What is published by a person's own counts, each at ``most`` so large, if others add this ``law``."""
+    patterns = product(*(range(each + 1) for each in most))
+    padded = [np.pad(law, [(n, each - n) for n, each in zip(own, most, strict=True)]) for own in patterns]
     seen = np.stack([each.reshape(-1) for each in padded], axis=1)
     seen = seen[np.argsort(-seen.sum(axis=1), kind="stable")]
     kept, rest = seen[:_MOST_VALUES], seen[_MOST_VALUES:].sum(axis=0)

@@ -327,6 +327,20 @@ def variances_at(
     return {key: crowd.variance_at(probability, adversary) for key, crowd in sums.items()}
 
 
+def crowds_by_sensor(step: StepSchedule, crowds: StepCrowd) -> Mapping[str, SensorCrowd]:
+    """What each sensor's count hides among; of moves that of the end which hides less, in the step of both.
+
+    Without counts that a crowd is not known to hide anybody in.
+    """
+    ends: dict[str, dict[bool, SensorCrowd]] = {}
+    for each, crowd in zip(step.counting, crowds, strict=True):
+        if each.window is None:
+            own = ends.setdefault(each.name, {})
+            leaves = isinstance(each, MoveEnd) and each.leaves
+            own[leaves] = own.get(leaves, SensorCrowd()) + crowd
+    return {name: min(own.values(), key=lambda each: each.units[VARIANCE]) for name, own in ends.items()}
+
+
 def variance_of_window(name: str, steps: Sequence[Variances]) -> float:
     """What hides a sum over ``steps``, of moves from the first one's places to the last one's.
 

@@ -4,8 +4,7 @@ Of ``counters.json`` everything is used that has a counterpart here. What has no
 
 - ``mean_delta``, ``erasure_bound``, ``delta_from_variance``, ``levels_*``, ``window_information`` and
   ``information_bound`` of crowds, and both cases ``bits_of_one_person``, are of whole windows whose bits are
-  told together. Here a window hides by its single steps, each a sum and a noise of its own, so nobody has two
-  bits in one sum; moves and counts that a device limits hide nobody in the crowd.
+  told together. Here bits are of single steps, and what a crowd of few hides in few counts is known exactly.
 - ``coin_per_release_bound``, ``one_coin_bound`` and ``product_form_bound`` of tours: own counts are followed
   exactly, which is lower than each of them.
 - ``decisions`` under a budget are of a log that ends and begins with a law of its own. Here habits repeat,

@@ -125,7 +125,6 @@ def test_personas_are_the_people_behind_them() -> None:
         assert one.seen == pytest.approx(other.seen)
 
 
-RAW_OF_A_WINDOW = CountingWindow(1)
 SHARED = Correlated.of(CorrelatedNoise.of_covariance(np.array([[2.0, 0.8], [0.8, 2.0]])), 0)
 
 
@@ -149,7 +148,7 @@ def test_it_is_not_used_where_more_is_known_or_something_else_is_counted() -> No
         {"corrections": 1},
         {"counts": Counts.OCCUPIED},
         {"part_of": "device"},
-        {"window": RAW_OF_A_WINDOW},
+        {"window": CountingWindow(1, miscounts=True)},
     ):
         assert FewCounts.of(population, changed(**what), NOBODY_KNOWN) is None
     shared = [

@@ -27,6 +27,7 @@ NOT_COMPILED = {
     "models.arguments",
     *("models.calendar", "models.priors.population", "models.priors.prior", "accounting.continuous.people"),
     *("accounting.continuous.accountant", "accounting.continuous.cascade", "accounting.continuous.payer"),
+    "accounting.continuous.published",
     "accounting.continuous.account_state",
     "accounting.bounds.protocol",
     *("accounting.bounds.noised.levels_bound", "accounting.bounds.noised.sandwich_bound"),
