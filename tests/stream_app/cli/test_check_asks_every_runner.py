@@ -28,7 +28,6 @@ from tests.stream_app.engine_support import NAMES
 from tests.volume import some
 
 IN_DEPLOYMENTS = [feature for feature in Feature if feature is not Feature.ALTERNATIVES]
-PAYLOAD = {"sensor": ["sensor"], "start": ["from"], "interval_seconds": 600, "count": ["in"]}
 ALONE = frozenset({Runner.AUDIT, Runner.REPORT})  # which no deployment begins with
 
 
