@@ -18,7 +18,7 @@ from accounting.exposure.crowd import SensorCrowd, equivalent_sigma, with_strang
 from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.mechanisms import Raw
-from models.prior_files import load_population
+from models.prior_files import load_evidence, load_population
 from models.priors import PLACE, Population
 from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import prepared as prepared_run
@@ -124,6 +124,9 @@ def check_files(
     preflight.findings += _about_settings(subject, settings)
     _about_keys(settings, preflight)
     preflight.load("panel", lambda: require_private_panel(settings))
+    evidence = settings.evidence
+    if evidence is not None and priors is None and settings.kafka.servers:  # where people are loaded elsewhere
+        preflight.load("evidence", lambda: load_evidence(evidence))
     if settings.listen:
         preflight.load("listen", lambda: parse_address(settings.listen))
     if settings.release.recipients is not None:

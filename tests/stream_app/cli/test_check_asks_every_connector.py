@@ -1,4 +1,4 @@
-"""What a connector refuses of its settings `check` refuses in the same sentence; what check passes, it takes."""
+"""What a connector refuses of its settings `check` refuses in the same sentence, and nothing else."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CASES = (
     Case("sensorthings", "[connect.sensorthings]\n[connect.sensorthings.datastreams]\n7 = 'door'\n", "url"),
     Case(
         "sensorthings",
-        "[connect.sensorthings]\nurl='http://localhost:1/v1.1'\n[connect.sensorthings.datastreams]\n7 = 'gate'\n",
+        "[connect.sensorthings]\nurl='http://localhost:1/v1.1'\ndatastreams = {7 = 'gate'}\n",
         None,
     ),
     Case("files", "[connect.files]\npreset = 'melbourne'\n", None),
@@ -93,3 +93,17 @@ def test_check_says_what_a_connector_says(
     assert started.code != 0
     for each in problems:
         assert each.sentence in " ".join(started.err.split())
+
+
+def test_check_says_that_a_file_of_evidence_is_not_there_before_people_are_loaded(
+    tmp_path: Path, tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers take people from a topic; whoever loads them needs the evidence."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "places.txt").write_text("a\n")
+    (tmp_path / "sensors.json").write_text(json.dumps({"sensors": [{"name": "gate", "locations": ["a"]}]}))
+    config = tmp_path / "tallyguard.toml"
+    config.write_text(f"evidence = 'traces.parquet'\n{HEAD}[kafka]\nservers = ['localhost:1']\n")
+    found = tallyguard("check", "--config", config, "--json").document
+    said = [each["sentence"] for each in found if each["subject"] == "evidence"]
+    assert said == [f"the file of evidence must exist, got {tmp_path / 'traces.parquet'}"]
