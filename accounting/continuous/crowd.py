@@ -727,25 +727,31 @@ class _Look(NamedTuple):
 
     def run_windows(self, chains: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
         """Look at ``some`` of the chains by windows as they were published; what it cost, (n,)."""
-        for chain in chains[some].tolist():
+        looks = np.empty(some.size, dtype=np.int64)
+        for number, chain in enumerate(chains[some].tolist()):
             known = self.risk[chain]
-            found = max(self._by_own_counts(chain, known), float(self.accounts.state.baseline[chain]))
+            found, looks[number] = self._by_own_counts(chain, known)
+            found = max(found, float(self.accounts.state.baseline[chain]))
             if found < known:
                 self.risk[chain], self.by[chain] = found, _LEVELS
-        return self.cost_of_windows(chains, some)
+        return self.cost_of_windows(chains, some) // len(self.published) * looks
 
-    def _by_own_counts(self, chain: int, known: float) -> float:
-        """The bound at levels by own counts; 1 as soon as it cannot become lower than ``known``."""
+    def _by_own_counts(self, chain: int, known: float) -> tuple[float, int]:
+        """The bound at levels by own counts, and how many levels were looked at.
+
+        1 as soon as it cannot become lower than ``known``.
+        """
         ceiling = partial(ceiling_by_own_counts, self.accounts, chain, self.step)
         lowest = ceiling(self.published[0])
         if lowest is None:
-            return 1.0
+            return 1.0, 1
         highest, smaller, total = float(self.if_exact[chain]), 0.0, 0.0
-        for k in range(len(self.published) - 1, -1, -1):
+        last = len(self.published) - 1
+        for k in range(last, -1, -1):
             total += (LEVELS[k] - smaller) * highest
             smaller = LEVELS[k]
             if total + (1.0 - smaller) * min(lowest, highest) >= known:
-                return 1.0
+                return 1.0, 1 + last - k
             found = ceiling(self.published[k]) if k else lowest
             highest = highest if found is None else min(highest, found)
-        return (total + (1.0 - smaller) * highest) * (1.0 + ROUNDING)
+        return (total + (1.0 - smaller) * highest) * (1.0 + ROUNDING), 1 + last
