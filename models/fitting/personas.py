@@ -265,12 +265,6 @@ class Zones:
         at = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         return cls(tuple(names), at, np.array(placed, dtype=np.bool_))
 
-    def and_more(self, others: Zones) -> Zones:
-        """These zones, and then others of the same map."""
-        at = np.concatenate((self.position_km, others.position_km))
-        is_placed = np.concatenate((self.is_placed, others.is_placed))
-        return Zones((*self.names, *others.names), at, is_placed)
-
     def distances_km(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """From some zones to all, (n, Z), as the crow flies."""
         apart = self.position_km[chosen][:, None, :] - self.position_km[None, :, :]
@@ -288,29 +282,36 @@ class Zones:
             found[mine] = np.where(is_near, candidates[best], len(places.names))
         return found
 
-    def between(self, places: Zones) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The two of ``places`` that each of these points lies between, (Z, 2), and how far from where they
-        meet, in km (Z,).
+    def between(self, places: Zones) -> Between:
+        """Which two of ``places`` each of these points lies between; all are placed, at two spots at least.
 
         A point lies in the Voronoi cell of the place ``a`` nearest to it. The cell is convex, bounded by
         lines of points as near to ``a`` as to another place ``b``. So its boundary is nearest where such a
-        line is, ``(|p - b|^2 - |p - a|^2) / (2 |b - a|)`` away. Both places are -1 for a point without a
-        position, and for one on the far side of ``a`` as seen from ``b``, which is not between them.
+        line is, ``(|p - b|^2 - |p - a|^2) / (2 |b - a|)`` away. Beyond half of ``|b - a|`` the point is on
+        the far side of ``a`` as seen from ``b``, and not between them.
         """
-        found, off = np.full((len(self.names), 2), -1, dtype=np.int64), np.full(len(self.names), np.inf)
-        among = np.flatnonzero(places.is_placed)
-        at = places.position_km[among]
-        for point in np.flatnonzero(self.is_placed) if among.size > 1 else ():
-            apart = ((self.position_km[point] - at) ** 2).sum(axis=1)
+        count = len(self.names)
+        pair, off, is_between = np.empty((count, 2), np.int64), np.empty(count), np.empty(count, np.bool_)
+        for point, at in enumerate(self.position_km):
+            apart = ((at - places.position_km) ** 2).sum(axis=1)
             nearest = int(apart.argmin())
-            way = at - at[nearest]
-            length = np.sqrt((way**2).sum(axis=1))
-            gap = np.full(among.size, np.inf)
+            length = np.sqrt(((places.position_km - places.position_km[nearest]) ** 2).sum(axis=1))
+            gap = np.full(apart.size, np.inf)
             np.divide(apart - apart[nearest], 2.0 * length, out=gap, where=length > 0.0)
             other = int(gap.argmin())
-            if gap[other] <= length[other] / 2.0:
-                found[point], off[point] = among[[nearest, other]], gap[other]
-        return found, off
+            pair[point], off[point] = (nearest, other), gap[other]
+            is_between[point] = gap[other] <= length[other] / 2.0
+        return Between(pair, off, is_between)
+
+
+class Between(NamedTuple):
+    """The nearest place and the one beyond the line (Z, 2), the way to that line in km (Z,), and whether the
+    point lies between the two.
+    """
+
+    pair: NDArray[np.int64]
+    off_km: NDArray[np.float64]
+    is_between: NDArray[np.bool_]
 
 
 def plane_km(

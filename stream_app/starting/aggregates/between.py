@@ -9,24 +9,47 @@ from pathlib import Path
 
 import numpy as np
 
+from models.text import number_of
 from stream_app.exceptions import InputError, meant
 from stream_app.starting.aggregates.zone_files import Points, read_points
 from stream_app.starting.counts.deployment_files import ELSEWHERE, SensorPlace
-from stream_app.starting.counts.lines import NamedMoves
+from stream_app.starting.counts.lines import NamedMoves, ends_of
 
+WITHIN_KM = 1.0
 _NAME_THEM = "fill its columns from and to"
 
 
 def moves_between(
-    where: Path, sensors: Points, zones: Points | None, known: Sequence[str] | None = None
+    where: Path,
+    sensors: Points,
+    zones: Points | None,
+    known: Sequence[str] | None = None,
+    within_km: float = WITHIN_KM,
 ) -> tuple[dict[str, NamedMoves], list[str]]:
     """The moves of each counter on a line, and sentences about those that the map alone places.
 
     Moves that the file of sensors names are taken as they are; their places must be ``known``, where that is
     given. Any other counter stands between the two zones whose cells meet nearest to it, cells being of the
     points that are nearest to a zone; where there are no zones, between two sensors that stand at a place.
+    A zone that a sensor stands in, within reach, is where this sensor counts. A deployment's own file
+    (``.json``) has all that already.
     """
     _check_known(where, sensors.lines, known)
+    lines, remarks = _with_unknown(where, sensors, zones)
+    if zones is None or not lines or where.suffix.lower() == ".json":
+        return lines, remarks
+    counted = _counted_by(lines, sensors, zones, within_km)
+    moved = {
+        name: tuple((counted.get(start, start), counted.get(end, end)) for start, end in moves)
+        for name, moves in lines.items()
+    }
+    return moved, [*remarks, *(f"{zone} is where {sensor} counts" for zone, sensor in counted.items())]
+
+
+def _with_unknown(
+    where: Path, sensors: Points, zones: Points | None
+) -> tuple[dict[str, NamedMoves], list[str]]:
+    """The moves of all counters on a line, and a sentence about each that the map places."""
     unknown = [name for name, moves in sensors.lines.items() if not moves]
     if not unknown:
         return dict(sensors.lines), []
@@ -39,31 +62,54 @@ def moves_between(
     among = sensors if zones is None else zones
     places = among.placed(among.places, among.middle)
     counters = sensors.placed(unknown, among.middle)
-    if not counters.is_placed.all() or np.count_nonzero(places.is_placed) < 2:
+    spots = len(np.unique(places.position_km[places.is_placed], axis=0))
+    if not counters.is_placed.all() or spots < 2:
         first = int(counters.is_placed.argmin())
         is_lost = not counters.is_placed[first]
         raise InputError(
             f"counter {unknown[first]!r} of {where} must have coordinates, and two places to stand between",
-            "no coordinates" if is_lost else f"{np.count_nonzero(places.is_placed)} with coordinates",
+            "no coordinates" if is_lost else f"{number_of(spots, 'place')} with coordinates",
             _NAME_THEM if is_lost else f"give --zones with their coordinates, or {_NAME_THEM}",
         )
-    pair, off_km = counters.between(places)
-    beyond = [name for name, found in zip(unknown, pair, strict=True) if found[0] < 0]
-    if beyond:
-        more = f", as {len(beyond) - 1} more" if len(beyond) > 1 else ""
+    found = counters.between(places)
+    ends = [tuple(places.names[place] for place in pair) for pair in found.pair]
+    if not found.is_between.all():
+        first = int(found.is_between.argmin())
+        near, beyond = ends[first]
         raise InputError(
-            f"counter {beyond[0]!r} of {where} must lie between two places",
-            f"it lies beyond the nearest, as seen from all others{more}",
-            f"{_NAME_THEM}, or give --zones with a place on its other side",
+            f"counter {unknown[first]!r} of {where} must lie between two places",
+            f"it lies at {near!r}, or on its far side as seen from {beyond!r}",
+            f"say that it stands at a place (kind place), {_NAME_THEM}, or give --zones with a place on its "
+            "other side",
         )
     lines, remarks = dict(sensors.lines), []
-    for name, ends, off in zip(unknown, pair, off_km, strict=True):
-        one, other = sorted(among.places[end] for end in ends)
+    for name, pair, off in zip(unknown, ends, found.off_km, strict=True):
+        one, other = sorted(pair)
         lines[name] = (one, other), (other, one)
         remarks.append(
             f"{name} between {one} and {other}, {1000.0 * off:,.0f} m from where both are equally near"
         )
     return lines, remarks
+
+
+def _counted_by(
+    lines: Mapping[str, NamedMoves], sensors: Points, zones: Points, within_km: float
+) -> dict[str, str]:
+    """The sensor nearest to each zone that moves leave or reach; of several zones the nearest has it.
+
+    A sensor whose own place moves name has no other.
+    """
+    ends = ends_of(list(lines.values()), ())
+    at = zones.placed([end for end in ends if end not in sensors.places], zones.middle)
+    stands = sensors.placed([name for name in sensors.places if name not in ends], zones.middle)
+    near = at.nearest(stands, within_km)
+    found: dict[str, tuple[float, str]] = {}
+    for zone, position, number in zip(at.names, at.position_km, near, strict=True):
+        if number < len(stands.names):
+            apart = float(((position - stands.position_km[number]) ** 2).sum())
+            sensor = stands.names[number]
+            found[sensor] = min((apart, zone), found.get(sensor, (apart, zone)))
+    return {zone: sensor for sensor, (_, zone) in found.items()}
 
 
 def _check_known(where: Path, lines: Mapping[str, NamedMoves], known: Sequence[str] | None) -> None:

@@ -34,7 +34,7 @@ from models.priors import Population
 from models.text import number_of
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AgentAggregates, aggregates_of, is_agents, read_agents
-from stream_app.starting.aggregates.between import known_to, moves_between
+from stream_app.starting.aggregates.between import WITHIN_KM, known_to, moves_between
 from stream_app.starting.aggregates.survey_files import (
     ASSUMED_ACTIVITIES,
     assumed_days,
@@ -76,7 +76,7 @@ class PersonaQuestions:
 
     zones: Path | None = None
     sensors: Path | None = None
-    within_km: float = 1.0
+    within_km: float = WITHIN_KM
     activities: Path | None = None
     flows: Path | None = None
     counts: CountTable | None = None
@@ -303,14 +303,15 @@ def _city(named: Sequence[str], questions: PersonaQuestions) -> tuple[_City, lis
         return _City(zones, np.arange(len(everywhere)), (*names, ELSEWHERE), points), remarks
     assert questions.sensors is not None
     listed = (*(known_to(sensors, points) or sensors.places), *named)
-    lines, stand = moves_between(questions.sensors, sensors, points, listed)
+    lines, stand = moves_between(questions.sensors, sensors, points, listed, questions.within_km)
     ends = ends_of(list(lines.values()), (*sensors.places, ELSEWHERE))
-    stands = sensors.placed(sensors.places, middle).and_more((points or sensors).placed(ends, middle))
-    location = zones.nearest(stands, questions.within_km)
-    own = {name: len(sensors.places) + number for number, name in enumerate(ends)}
-    location = np.array([own.get(name, near) for name, near in zip(names, location, strict=False)])
-    location = np.append(location, len(stands.names))  # of what is outside
-    return _City(zones, location, (*stands.names, ELSEWHERE), points, lines), [*remarks, *stand]
+    location = zones.nearest(sensors.placed(sensors.places, middle), questions.within_km)
+    near_end = zones.nearest((points or sensors).placed(ends, middle), questions.within_km)
+    first = len(sensors.places)
+    location = np.where(location < first, location, first + near_end)  # at a line's end where no sensor is
+    own = {name: first + number for number, name in enumerate(ends)}
+    location[:-1] = [own.get(name, near) for name, near in zip(names, location[:-1], strict=True)]
+    return _City(zones, location, (*sensors.places, *ends, ELSEWHERE), points, lines), [*remarks, *stand]
 
 
 def _known(column: Sequence[str], city: _City) -> list[str]:
