@@ -318,7 +318,8 @@ def _print_lines(deployment: NewDeployment, stand: Sequence[str]) -> None:
     )
     if stand:
         cli.say(
-            "Placed by the map alone, between the two whose surroundings meet nearest; no street is known:"
+            "By the map alone (no street is known) a counter stands between the two places whose "
+            "surroundings meet nearest, and a zone is where the nearest sensor counts:"
         )
         cli.say(*(f"  {each}" for each in stand[:_SHOWN_SENSORS]))
         if len(stand) > _SHOWN_SENSORS:
@@ -326,8 +327,8 @@ def _print_lines(deployment: NewDeployment, stand: Sequence[str]) -> None:
     cli.say(
         "  A move is of someone who is on one side in a step and on the other "
         f"{duration(deployment.counts.step_seconds)} later. A count belongs to the later step, so the first "
-        "of each counter is left out. Whoever passes on the way between other places, or comes back within a "
-        "step, is not accounted: name all places on each side (from, to), or count in shorter intervals."
+        "of each counter is left out. Ceilings know nothing of people who pass on the way between other "
+        "places, or come back within a step: name all places on each side (from, to), or count in shorter intervals."
     )
 
 

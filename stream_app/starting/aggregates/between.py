@@ -36,7 +36,8 @@ def moves_between(
     """
     _check_known(where, sensors.lines, known)
     lines, remarks = _with_unknown(where, sensors, zones)
-    if zones is None or not lines or where.suffix.lower() == ".json":
+    is_settled = where.suffix.lower() == ".json"
+    if zones is None or not lines or is_settled or zones.is_globe != sensors.is_globe:
         return lines, remarks
     counted = _counted_by(lines, sensors, zones, within_km)
     moved = {
@@ -114,8 +115,9 @@ def _counted_by(
 
 def _check_known(where: Path, lines: Mapping[str, NamedMoves], known: Sequence[str] | None) -> None:
     for name, moves in lines.items():
-        unknown = [place for move in moves for place in move if known is not None and place not in known]
-        if unknown and unknown[0] != ELSEWHERE:
+        named = ends_of([moves], (ELSEWHERE,))
+        unknown = [place for place in named if known is not None and place not in known]
+        if unknown:
             raise InputError(
                 f"counter {name!r} of {where} must stand between places that zones or sensors name",
                 repr(unknown[0]),

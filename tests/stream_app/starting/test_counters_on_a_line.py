@@ -125,7 +125,7 @@ def test_a_line_without_names_stands_where_surroundings_meet(tmp_path: Path) -> 
         "stairs": [["port", "gate"], ["gate", "port"]],
     }
     for words in (
-        "Placed by the map alone",
+        "By the map alone",
         "no street is known",
         "bridge between mill and port, 15 m from where both are equally near",
         "stairs between port and yard",
