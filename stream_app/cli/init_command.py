@@ -328,7 +328,8 @@ def _print_lines(deployment: NewDeployment, stand: Sequence[str]) -> None:
         "  A move is of someone who is on one side in a step and on the other "
         f"{duration(deployment.counts.step_seconds)} later. A count belongs to the later step, so the first "
         "of each counter is left out. Ceilings know nothing of people who pass on the way between other "
-        "places, or come back within a step: name all places on each side (from, to), or count in shorter intervals."
+        "places, or come back within a step: name all places on each side (from, to), or count in shorter "
+        "intervals."
     )
 
 
