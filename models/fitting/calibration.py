@@ -457,11 +457,60 @@ class MeanCounts:
         found = _by_slot("mean counts", "location", columns, total, locations, slots)
         if self.least is None:
             return found
-        most = [np.append(1.0, self.people[self.slot == each.slot] / total) for each in found]
-        return [
-            replace(each, mass=own, least=np.append(0.0, least[self.slot == each.slot] / total))
-            for each, own in zip(found, most, strict=True)
-        ]
+        own = (np.flatnonzero(self.slot == each.slot) for each in found)
+        return [_ranged(each, least[k], self.people[k], total) for each, k in zip(found, own, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class MoveCounts:
+    """How many ``people`` a ``counter`` counts on average who go between a slot and the next, by slot.
+
+    ``moves`` has a counter's moves as columns (2, n) of origins and destinations, ``names`` its name. A move
+    that two counters count is one that both must find. ``least`` is as that of :class:`MeanCounts`.
+    """
+
+    slot: NDArray[np.int64]
+    counter: NDArray[np.int64]
+    people: NDArray[np.float64]
+    moves: Sequence[NDArray[np.int64]]
+    names: Sequence[str]
+    least: NDArray[np.float64] | None = None
+
+    def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
+        """For each slot a constraint on the moves of counters that have none in common; else several."""
+        least, places = self.people if self.least is None else self.least, len(locations)
+        _check_columns("counts of moves", (self.slot, least), slots, places)
+        wrong = [name for name, ends in zip(self.names, self.moves, strict=True) if not _are_in(ends, places)]
+        if wrong:
+            must = f"moves that {wrong[0]!r} counts must go between locations in 0..{places - 1}"
+            raise PersonaError(must, "others", "correct the table")
+        found = []
+        for slot in np.unique(self.slot):
+            left = np.flatnonzero(self.slot == slot)
+            while left.size:
+                group, own = np.zeros((places, places), dtype=np.int64), []
+                for line in left:
+                    ends = tuple(self.moves[self.counter[line]])
+                    if not group[ends].any():
+                        own.append(int(line))
+                        group[ends] = len(own)
+                left = np.setdiff1d(left, own)
+                names = ["all other moves", *(f"past {self.names[self.counter[line]]}" for line in own)]
+                table = _constraint(int(slot), group, least[own] / total, names)
+                ranged = _ranged(table, least[own], self.people[own], total)
+                found.append(table if self.least is None else ranged)
+        return found
+
+
+def _are_in(ends: NDArray[np.int64], places: int) -> bool:
+    return bool(((ends >= 0) & (ends < places)).all())
+
+
+def _ranged(
+    table: Constraint, least: NDArray[np.float64], most: NDArray[np.float64], total: float
+) -> Constraint:
+    """The constraint with anything from the least to the most people in each of its cells."""
+    return replace(table, mass=np.append(1.0, most / total), least=np.append(0.0, least / total))
 
 
 def _by_slot(
@@ -664,7 +713,7 @@ class Calibration:
 
 def calibrate(
     population: Population,
-    tables: Sequence[Flows | MeanCounts],
+    tables: Sequence[Flows | MeanCounts | MoveCounts],
     *,
     penalty: float | None = None,
     tolerance: float = 1e-11,

@@ -282,6 +282,37 @@ class Zones:
             found[mine] = np.where(is_near, candidates[best], len(places.names))
         return found
 
+    def between(self, places: Zones) -> Between:
+        """Which two of ``places`` each of these points lies between; all are placed, at two spots at least.
+
+        A point lies in the Voronoi cell of the place ``a`` nearest to it. The cell is convex, bounded by
+        lines of points as near to ``a`` as to another place ``b``. So its boundary is nearest where such a
+        line is, ``(|p - b|^2 - |p - a|^2) / (2 |b - a|)`` away. Beyond half of ``|b - a|`` the point is on
+        the far side of ``a`` as seen from ``b``, and not between them.
+        """
+        count = len(self.names)
+        pair, off, is_between = np.empty((count, 2), np.int64), np.empty(count), np.empty(count, np.bool_)
+        for point, at in enumerate(self.position_km):
+            apart = ((at - places.position_km) ** 2).sum(axis=1)
+            nearest = int(apart.argmin())
+            length = np.sqrt(((places.position_km - places.position_km[nearest]) ** 2).sum(axis=1))
+            gap = np.full(apart.size, np.inf)
+            np.divide(apart - apart[nearest], 2.0 * length, out=gap, where=length > 0.0)
+            other = int(gap.argmin())
+            pair[point], off[point] = (nearest, other), gap[other]
+            is_between[point] = gap[other] <= length[other] / 2.0
+        return Between(pair, off, is_between)
+
+
+class Between(NamedTuple):
+    """The nearest place and the one beyond the line (Z, 2), the way to that line in km (Z,), and whether the
+    point lies between the two.
+    """
+
+    pair: NDArray[np.int64]
+    off_km: NDArray[np.float64]
+    is_between: NDArray[np.bool_]
+
 
 def plane_km(
     latitude: Sequence[float | None], longitude: Sequence[float | None], middle: float

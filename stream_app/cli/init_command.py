@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -34,7 +35,14 @@ def init(
     context: typer.Context,
     counts: Annotated[Path, typer.Argument(help=cli.COUNT_FILES)],
     output: Annotated[Path, typer.Option(help="New folder for the files.")],
-    sensors: Annotated[Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.")] = None,
+    sensors: Annotated[
+        Path | None,
+        typer.Option(help="List of sensors (CSV) with name, lat, lon; from and to of one on a line."),
+    ] = None,
+    zones: Annotated[
+        Path | None,
+        typer.Option(help="Places that counters on a line may stand between: CSV with lat, lon, or GeoJSON."),
+    ] = None,
     preset: Annotated[str | None, cli.setting_option("connect.files.preset")] = None,
     time_column: Annotated[str | None, typer.Option(help="Column of times.")] = None,
     sensor_column: Annotated[str | None, typer.Option(help="Column of sensors, in a long file.")] = None,
@@ -121,6 +129,7 @@ def init(
       tallyguard init counts.csv --within 50 --in 95 --for day --output city
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
+    from stream_app.starting.aggregates.between import places_between
     from stream_app.starting.connect.guess import read_counts
     from stream_app.starting.counts import NewDeployment, write_deployment
     from stream_app.starting.counts.deployment_files import least_sigma, require_new, sensor_places
@@ -156,7 +165,8 @@ def init(
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
-    deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0, most_counts_per_day)
+    places, ends, stand = places_between(sensors, places, zones)
+    deployment = NewDeployment(output.resolve().name, taken, places, sigma or 1.0, most_counts_per_day, ends)
     if within is not None:
         if sigma is not None:
             raise typer.BadParameter(_ONE_NOISE)
@@ -170,6 +180,7 @@ def init(
     population, table = _assumed(deployment) if habits == "assumed" else (None, ())
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
+    _print_lines(deployment, stand)
     _print_unknown(deployment)
     if table:
         _print_dependence(table)
@@ -237,7 +248,7 @@ def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, .
     from accounting.settings import HorizonSettings
     from stream_app.starting.counts import deployment_files
 
-    counts, places = deployment.counts, deployment.places
+    counts, places = deployment.counts, deployment.locations
     population = deployment_files.assumed_population(
         deployment_files.ALTERNATIVES[0], places, counts.step_seconds
     )
@@ -254,9 +265,7 @@ def _assumed(deployment: NewDeployment) -> tuple[Population, tuple[Dependence, .
     with cli.progress() as bar:
         task = bar.add_task("steps", total=len(alternatives) * len(chosen))
         steps = deployment.schedule(chosen)
-        table = deployment_files.dependence(
-            places, steps, counts.step_seconds, horizon, lambda: bar.advance(task)
-        )
+        table = deployment_files.dependence(deployment, steps, horizon, lambda: bar.advance(task))
     return population, table
 
 
@@ -293,6 +302,37 @@ def _print_reading(deployment: NewDeployment, steps: int) -> None:
     cli.say(*(f"  {remark}" for remark in counts.remarks))
 
 
+def _print_lines(deployment: NewDeployment, stand: Sequence[str]) -> None:
+    """Which counters are taken to stand on a line, between what, and what is assumed of them."""
+    from stream_app.watching.wording import duration
+
+    if not deployment.lines:
+        return
+    ends = [place.name for place in deployment.locations if place not in deployment.places]
+    named = ", ".join(ends[:_SHOWN_SENSORS]) + (
+        f" and {len(ends) - _SHOWN_SENSORS} more" * (len(ends) > _SHOWN_SENSORS)
+    )
+    cli.say(
+        f"{number_of(len(deployment.lines), 'counter')} on a line, counting moves from one place to another. "
+        f"Places besides those of sensors: {named or 'none'}."
+    )
+    if stand:
+        cli.say(
+            "By the map alone (no street is known) a counter stands between the two places whose "
+            "surroundings meet nearest, and a zone is where the nearest sensor counts:"
+        )
+        cli.say(*(f"  {each}" for each in stand[:_SHOWN_SENSORS]))
+        if len(stand) > _SHOWN_SENSORS:
+            cli.say(f"  and {len(stand) - _SHOWN_SENSORS} more: moves in sensors.json")
+    cli.say(
+        "  A move is of someone who is on one side in a step and on the other "
+        f"{duration(deployment.counts.step_seconds)} later. A count belongs to the later step, so the first "
+        "of each counter is left out. Ceilings know nothing of people who pass on the way between other "
+        "places, or come back within a step: name all places on each side (from, to), or count in shorter "
+        "intervals."
+    )
+
+
 def _print_unknown(deployment: NewDeployment) -> None:
     from models.mechanisms import Gaussian
     from stream_app.watching.wording import WHOLE_LOG, duration
@@ -311,7 +351,7 @@ def _print_unknown(deployment: NewDeployment) -> None:
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
-        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Anyone who is "
+        f"{_most_sensors(deployment)} within {duration(deployment.counts.step_seconds)}. Anyone who is "
         "has less protection than priors and epsilon say: count in shorter intervals, or add noise.",
         again,
         f"Noise of sigma {deployment.sigma:g} people on every count: off by {error:.2g} people on "
@@ -323,9 +363,19 @@ def _print_unknown(deployment: NewDeployment) -> None:
             f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on "
             "it is an hour off."
         )
-    if deployment.places[0].latitude is None:
+    if all(place.latitude is None for place in deployment.places):
         sentences.append("Where the sensors stand is not known: the page draws no map.")
     cli.say("\nWhat the file cannot say, and what was assumed:", *(f"  - {each}" for each in sentences))
+
+
+def _most_sensors(deployment: NewDeployment) -> str:
+    """By how many sensors one person is counted at most: differential privacy rests on it."""
+    if not deployment.lines:
+        return "Nobody is counted by two sensors"
+    stands = len(deployment.lines) < len(deployment.places)
+    most = deployment.most_lines
+    at_place = " and one at a place" if stands else ""
+    return f"Nobody is counted by more than {number_of(most, 'counter')} on a line{at_place}"
 
 
 def _spent(deployment: NewDeployment) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,14 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from models.fitting.calibration import Calibration, Flows, MeanCounts, calibrate
+from models.fitting.calibration import (
+    Calibration,
+    Flows,
+    MeanCounts,
+    MoveCounts,
+    calibrate,
+    expected_flows,
+)
 from models.fitting.personas import (
     PLACES_AN_ACTIVITY,
     WORK,
@@ -27,6 +34,7 @@ from models.priors import Population
 from models.text import number_of
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AgentAggregates, aggregates_of, is_agents, read_agents
+from stream_app.starting.aggregates.between import WITHIN_KM, known_to, moves_between
 from stream_app.starting.aggregates.survey_files import (
     ASSUMED_ACTIVITIES,
     assumed_days,
@@ -50,6 +58,7 @@ from stream_app.starting.counts.deployment_files import (
     assumed_population,
 )
 from stream_app.starting.counts.doubts import NOT_COUNTED
+from stream_app.starting.counts.lines import NamedMoves, ends_of
 from stream_app.starting.counts.tables import columns_in_words, read_table
 
 OUTSIDE = "outside"
@@ -67,7 +76,7 @@ class PersonaQuestions:
 
     zones: Path | None = None
     sensors: Path | None = None
-    within_km: float = 1.0
+    within_km: float = WITHIN_KM
     activities: Path | None = None
     flows: Path | None = None
     counts: CountTable | None = None
@@ -101,6 +110,7 @@ class _City:
     location: NDArray[np.int64]
     location_names: tuple[str, ...]
     points: Points | None
+    lines: Mapping[str, NamedMoves] = field(default_factory=dict)  # what each counter on a line counts
 
     @property
     def outside(self) -> int:
@@ -193,14 +203,15 @@ def _of_agents(source: Path, questions: PersonaQuestions, progress: Callable[[fl
     if questions.activities is not None:
         raise InputError("agents have activities of their own", "--activities too", "leave it out")
     events = read_agents(source)
-    points = read_points(questions.zones or questions.sensors or source)
+    are_sensors = questions.zones is None
+    points = read_points(questions.zones or questions.sensors or source, are_sensors=are_sensors)
     if points.is_globe != events.is_globe:
         raise InputError(
             "agents and zones must both have degrees, or both metres of one map",
             f"{'degrees' if events.is_globe else 'metres'} for agents",
             "give zones with " + ("lat and lon" if events.is_globe else "x and y"),
         )
-    city, remarks = _city(points.names, questions)
+    city, remarks = _city(points.places, questions)
 
     within = np.inf if questions.zones is not None else questions.within_km
 
@@ -228,23 +239,24 @@ def _of_counts(questions: PersonaQuestions, progress: Callable[[float], None]) -
             "no --sensors" if questions.sensors is None else "no --people",
             "give both, and --counts if there are any",
         )
-    points = read_points(questions.sensors)
-    places = [
-        SensorPlace(name, north, east) if points.is_globe else SensorPlace(name)
-        for name, north, east in zip(points.names, points.north, points.east, strict=True)
-    ]
+    sensors = read_points(questions.sensors, are_sensors=True)
+    points = None if questions.zones is None else read_points(questions.zones)
+    lines, remarks = moves_between(questions.sensors, sensors, points, known_to(sensors, points))
+    at = {} if points is None else points.degrees
+    at = {**at, **sensors.degrees}
+    stands = (*sensors.places, *ends_of(list(lines.values()), (*sensors.places, ELSEWHERE)))
+    places = [SensorPlace(name, *at.get(name, ())) for name in stands]
     habits = {each.name: each for each in ALTERNATIVES}
     if questions.habits not in habits:
         raise InputError("--habits must be among " + ", ".join(habits), repr(questions.habits), "choose one")
     people = assumed_population(habits[questions.habits], places, _DAY // questions.slots)
     weights = np.full(len(people), questions.people / len(people))
     made = replace(people, weights=weights)
-    count = len(points.names)
-    zones = points.placed((*points.names, ELSEWHERE), points.middle)
-    city = _City(zones, np.arange(count + 1), people.location_names, points)
+    zones = sensors.placed((*stands, ELSEWHERE), sensors.middle)
+    city = _City(zones, np.arange(len(stands) + 1), people.location_names, sensors, lines)
     nobody = np.zeros(0, dtype=np.int64)
     classes = Classes(nobody, nobody, nobody, np.zeros(0))
-    return _finished(made, classes, questions, city, people.assumed or "", [], progress)
+    return _finished(made, classes, questions, city, people.assumed or "", remarks, progress)
 
 
 def _digits(table: NamedHomeWork, zones: Path) -> int:
@@ -262,10 +274,10 @@ def _digits(table: NamedHomeWork, zones: Path) -> int:
 def _city(named: Sequence[str], questions: PersonaQuestions) -> tuple[_City, list[str]]:
     """The zones that are known, and one for everything outside."""
     points = None if questions.zones is None else read_points(questions.zones, set(named))
-    sensors = None if questions.sensors is None else read_points(questions.sensors)
-    if points is None and sensors is not None and set(named) & set(sensors.names):
+    sensors = None if questions.sensors is None else read_points(questions.sensors, are_sensors=True)
+    if points is None and sensors is not None and set(named) & set(sensors.places):
         points = sensors
-    if sensors is not None and (points is None or points.is_globe != sensors.is_globe):
+    if sensors is not None and sensors.places and (points is None or points.is_globe != sensors.is_globe):
         raise InputError(
             "zones and sensors must both have degrees, or both metres of one map",
             "zones without a place" if points is None else "one of each",
@@ -289,8 +301,17 @@ def _city(named: Sequence[str], questions: PersonaQuestions) -> tuple[_City, lis
     )
     if sensors is None:
         return _City(zones, np.arange(len(everywhere)), (*names, ELSEWHERE), points), remarks
-    location = zones.nearest(sensors.placed(sensors.names, middle), questions.within_km)
-    return _City(zones, location, (*sensors.names, ELSEWHERE), points), remarks
+    assert questions.sensors is not None
+    listed = (*(known_to(sensors, points) or sensors.places), *named)
+    lines, stand = moves_between(questions.sensors, sensors, points, listed, questions.within_km)
+    ends = ends_of(list(lines.values()), (*sensors.places, ELSEWHERE))
+    location = zones.nearest(sensors.placed(sensors.places, middle), questions.within_km)
+    near_end = zones.nearest((points or sensors).placed(ends, middle), questions.within_km)
+    first = len(sensors.places)
+    location = np.where(location < first, location, first + near_end)  # at a line's end where no sensor is
+    own = {name: first + number for number, name in enumerate(ends)}
+    location[:-1] = [own.get(name, near) for name, near in zip(names, location[:-1], strict=True)]
+    return _City(zones, location, (*sensors.places, *ends, ELSEWHERE), points, lines), [*remarks, *stand]
 
 
 def _known(column: Sequence[str], city: _City) -> list[str]:
@@ -336,7 +357,7 @@ def _finished(
     assert made.weights is not None
     scale = 1.0 if questions.people is None else questions.people / float(made.weights.sum())
     made = replace(made, weights=made.weights * scale)
-    tables: list[Flows | MeanCounts] = []
+    tables: list[Flows | MeanCounts | MoveCounts] = []
     if questions.flows is not None:
         tables.append(read_flows(questions.flows, city.zones.names, city.location, city.outside))
         basis += ", hourly flows"
@@ -345,7 +366,17 @@ def _finished(
     if questions.counts is not None:
         slots = int(made.arrays.slots[0])
         most = _most_counts(questions)
-        tables.append(mean_counts(questions.counts, city.location_names, slots, questions.holidays, most))
+        at_places, on_lines = _by_kind(questions.counts, city.lines)
+        if at_places.sensors:
+            tables.append(mean_counts(at_places, city.location_names, slots, questions.holidays, most))
+        if on_lines.sensors:
+            moves = mean_moves(on_lines, city.lines, city.location_names, slots, questions.holidays, most)
+            _require_moves(made, moves)
+            tables.append(moves)
+            remarks.append(
+                f"{number_of(len(on_lines.sensors), 'counter')} on a line: a count is of people who are on "
+                "one side in a step and on the other in the next."
+            )
         basis += ", mean counts"
         if several := [name for name in questions.counts.sensors if most.get(name, 1.0) > 1.0]:
             remarks.append(
@@ -378,7 +409,7 @@ def _most_counts(questions: PersonaQuestions) -> dict[str, float]:
     """How often each sensor may count somebody in a step, where the file of sensors says so."""
     if questions.sensors is None:
         return {}
-    points = read_points(questions.sensors)
+    points = read_points(questions.sensors, are_sensors=True)
     most = points.columns.get(MOST_COUNTS, np.ones(len(points.names)))
     return {name: max(1.0, often) for name, often in zip(points.names, most.tolist(), strict=True)}
 
@@ -395,25 +426,90 @@ def mean_counts(
     Of a sensor that may count somebody ``most_counts`` times that is a range of people. Slots of nobody's
     count are left out. Counts of a holiday are a Sunday's where the cycle is a week.
     """
-    if slots * counts.step_seconds not in (_DAY, 7 * _DAY):
-        raise InputError(
-            "counts must come at the interval of the personas' slots",
-            f"{counts.step_seconds} s, for {slots} slots a cycle",
-            f"say --slots {counts.slots}, or bring the counts to another interval",
-        )
     index = {name: number for number, name in enumerate(locations)}
     unknown = [name for name in counts.sensors if name not in index]
     if unknown:
         raise InputError(
             "each sensor of the counts must be a location", repr(unknown[0]), "give --sensors with its place"
         )
+    slot, number, mean, least = _means(counts, slots, holidays, most_counts)
+    location = np.array([index[name] for name in counts.sensors])[number]
+    return MeanCounts(slot, location, mean, least)
+
+
+def mean_moves(
+    counts: CountTable,
+    lines: Mapping[str, NamedMoves],
+    locations: Sequence[str],
+    slots: int,
+    holidays: Sequence[date] = (),
+    most_counts: Mapping[str, float] = MappingProxyType({}),
+) -> MoveCounts:
+    """The same of counters on a line: how many go between a slot and the next.
+
+    A step's count is of the moves into it, as releases are accounted, so of the slot of the step before it.
+    A step before which the clock skips or repeats an hour has other moves and is left out.
+    """
+    index = {name: number for number, name in enumerate(locations)}
+    slot, number, mean, least = _means(counts, slots, holidays, most_counts, are_moves=True)
+    moves = [
+        np.array([[index[start], index[end]] for start, end in lines[name]], dtype=np.int64).T
+        for name in counts.sensors
+    ]
+    return MoveCounts(slot, number, mean, moves, counts.sensors, least)
+
+
+_Means = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]
+
+
+def _means(
+    counts: CountTable,
+    slots: int,
+    holidays: Sequence[date],
+    most_counts: Mapping[str, float],
+    *,
+    are_moves: bool = False,
+) -> _Means:
+    """Slot, number of the sensor, mean count, and the least people that it may be of, if it is a range."""
+    if slots * counts.step_seconds not in (_DAY, 7 * _DAY):
+        raise InputError(
+            "counts must come at the interval of the personas' slots",
+            f"{counts.step_seconds} s, for {slots} slots a cycle",
+            f"say --slots {counts.slots}, or bring the counts to another interval",
+        )
     calendar = counts.calendar(slots, holidays)
-    slot_of = calendar.slots(slots, calendar.hours(np.arange(len(counts.table))))
+    hours = calendar.hours(np.arange(-1, len(counts.table)))
+    slot_of = calendar.slots(slots, hours[:-1] if are_moves else hours[1:])
     is_counted = counts.table != NOT_COUNTED
+    if are_moves and slots > 1:
+        is_counted &= (np.diff(hours) == 1)[:, None]
     times, people = np.zeros((2, slots, len(counts.sensors)), dtype=np.int64)
     np.add.at(times, slot_of, is_counted)
     np.add.at(people, slot_of, np.where(is_counted, counts.table, 0))
     slot, number = np.nonzero(times)
-    location = np.array([index[name] for name in counts.sensors])[number]
     mean, most = people[slot, number] / times[slot, number], [most_counts.get(s, 1.0) for s in counts.sensors]
-    return MeanCounts(slot, location, mean, mean / np.array(most)[number] if max(most) > 1.0 else None)
+    return slot, number, mean, mean / np.array(most)[number] if max(most) > 1.0 else None
+
+
+def _by_kind(counts: CountTable, lines: Mapping[str, NamedMoves]) -> tuple[CountTable, CountTable]:
+    """The counts of sensors at places, and those of counters on a line."""
+    on_line = np.array([name in lines for name in counts.sensors])
+    names = np.array(counts.sensors)
+    at_places, on_lines = (
+        replace(counts, sensors=tuple(map(str, names[own])), table=counts.table[:, own])
+        for own in (~on_line, on_line)
+    )
+    return at_places, on_lines
+
+
+def _require_moves(made: Population, moves: MoveCounts) -> None:
+    """:class:`InputError` for a counter that counts people where no persona ever moves."""
+    flows = expected_flows(made, int(made.arrays.slots[0])).sum(axis=0)
+    for number, (name, ends) in enumerate(zip(moves.names, moves.moves, strict=True)):
+        if moves.people[moves.counter == number].sum() > 0.0 and not flows[tuple(ends)].any():
+            start, end = (made.location_names[place] for place in ends[:, 0])
+            raise InputError(
+                f"some persona must move between the places that counter {name!r} stands between",
+                f"none ever goes from {start!r} to {end!r}, or as else it counts, where people are counted",
+                "look at its from and to, --within-km and the table's zones; or leave it out of the counts",
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from models.fitting import Checkins
 from models.fitting.personas import NO_WORK, HomeWork, Zones, plane_km
 from models.text import parse_json
 from stream_app.exceptions import InputError
+from stream_app.starting.counts.lines import NamedMoves, lines_of
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
 
 _GLOBE = (LATITUDES, LONGITUDES)
@@ -28,7 +30,8 @@ _NAMES = ("name", "zone", "zone_id", "id", "geoid", "tile_id", "code", "sensor",
 class Points:
     """Named points: latitude and longitude in degrees, or north and east in metres on one map.
 
-    ``columns`` are further numbers of each point, by name: what attracts to it.
+    ``columns`` are further numbers of each point, by name: what attracts to it. ``lines`` are the moves that
+    sensors count which stand at no place; such a sensor's coordinates may be no numbers.
     """
 
     names: tuple[str, ...]
@@ -36,15 +39,29 @@ class Points:
     east: tuple[float, ...]
     is_globe: bool
     columns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    lines: Mapping[str, NamedMoves] = field(default_factory=dict)
 
     @property
     def middle(self) -> float:
         """The latitude at which a map of them is true to scale."""
-        return sum(self.north) / max(len(self.north), 1) if self.is_globe else 0.0
+        known = [north for north in self.north if isfinite(north)]
+        return sum(known) / max(len(known), 1) if self.is_globe else 0.0
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The names of those that stand at a place."""
+        return tuple(name for name in self.names if name not in self.lines)
+
+    @property
+    def degrees(self) -> dict[str, tuple[float, float]]:
+        """Latitude and longitude by name, where they are known; nothing where a map has metres."""
+        at = zip(self.names, self.north, self.east, strict=True)
+        return {name: (lat, lon) for name, lat, lon in at if self.is_globe and isfinite(lat + lon)}
 
     def placed(self, names: Sequence[str], middle: float) -> Zones:
         """Zones of these names on a map true to scale at ``middle``; unknown ones are not placed."""
-        at = {name: point for name, *point in zip(self.names, self.north, self.east, strict=True)}
+        points = zip(self.names, self.north, self.east, strict=True)
+        at = {name: point for name, *point in points if all(map(isfinite, point))}
         found = [at.get(name, [None, None]) for name in names]
         north, east = [point[0] for point in found], [point[1] for point in found]
         if self.is_globe:
@@ -57,25 +74,36 @@ def _km(metres: float | None) -> float | None:
     return None if metres is None else metres / 1000.0
 
 
-def read_points(path: Path, wanted: Container[str] = ()) -> Points:
-    """The points of a file; the column that names them is the one that has most of the ``wanted`` names."""
+def read_points(path: Path, wanted: Container[str] = (), *, are_sensors: bool = False) -> Points:
+    """The points of a file; the column that names them is the one that has most of the ``wanted`` names.
+
+    Sensors may stand on a line between places, wherever that is.
+    """
     if path.suffix.lower() in (".geojson", ".json"):
         return _of_json(path, wanted)
     table = read_table(path)
     names = {name: texts(path, table, name) for name in table.column_names}
     key = _key(names, wanted)
+    lines = lines_of(path, table, names[key]) if are_sensors else {}
     is_globe = usual(table, _GLOBE[0]) is not None
     first, second = _GLOBE if is_globe else _PLANE
-    north = needed(path, table, first if is_globe else second, "of latitudes, or of y")
-    east = needed(path, table, second if is_globe else first, "of longitudes, or of x")
+    is_anywhere = bool(names[key]) and len(lines) == len(names[key]) and usual(table, first) is None
+    kinds = (
+        (first if is_globe else second, "of latitudes, or of y"),
+        (second if is_globe else first, "of longitudes, or of x"),
+    )
+    axes = [] if is_anywhere else [needed(path, table, *kind) for kind in kinds]
     columns = {}
-    for name in set(names) - {key, north, east}:
+    for name in set(names) - {key, *axes}:
         try:
             columns[name] = numbers(path, table, name, 0.0)
         except InputError:
             continue  # a text about the zone
-    at = numbers(path, table, north), numbers(path, table, east)
-    return _checked(path, Points(tuple(names[key]), tuple(at[0]), tuple(at[1]), is_globe, columns))
+    at = [numbers(path, table, name, nan if lines else None) for name in axes] or [
+        np.full(len(table), nan)
+    ] * 2
+    is_globe = is_globe or is_anywhere
+    return _checked(path, Points(tuple(names[key]), tuple(at[0]), tuple(at[1]), is_globe, columns, lines))
 
 
 def _of_json(path: Path, wanted: Container[str]) -> Points:
@@ -90,12 +118,17 @@ def _of_json(path: Path, wanted: Container[str]) -> Points:
         raise InputError(f"{path} must hold GeoJSON features or sensors", "neither", "give another file")
     try:
         if isinstance(sensors, list):
-            is_globe = all("lat" in row for row in sensors)
+            lines = {str(row["name"]): _named_moves(row["moves"]) for row in sensors if "moves" in row}
+            is_globe = not any("x" in row for row in sensors)
             first, second = ("lat", "lon") if is_globe else ("y", "x")
-            rows = [(str(row["name"]), float(row[first]), float(row[second])) for row in sensors]
+            anywhere = {first: nan, second: nan}
+            at = [{**anywhere, **row} if "moves" in row else row for row in sensors]
+            rows = [(str(row["name"]), float(row[first]), float(row[second])) for row in at]
             names, north, east = zip(*rows, strict=True) if rows else ((), (), ())
-            most = np.array([float(row.get(MOST_COUNTS, 1)) for row in sensors])
-            return _checked(path, Points(names, north, east, is_globe, {MOST_COUNTS: most}))
+            of_all = document.get(MOST_COUNTS, 1)  # of those that say nothing of what they count
+            often = [row.get(MOST_COUNTS, 1 if "counts" in row else of_all) for row in sensors]
+            most = np.array(list(map(float, often)))
+            return _checked(path, Points(names, north, east, is_globe, {MOST_COUNTS: most}, lines))
         properties = [dict(each["properties"]) for each in features or ()]
         middles = [_middle(each["geometry"]) for each in features or ()]
     except (KeyError, TypeError, ValueError, IndexError):
@@ -110,6 +143,13 @@ def _of_json(path: Path, wanted: Container[str]) -> Points:
     return _checked(
         path, Points(tuple(named[key]), tuple(at[1] for at in middles), tuple(at[0] for at in middles), True)
     )
+
+
+def _named_moves(moves: Any) -> NamedMoves:
+    """The moves that a deployment's sensor counts, locations by their names."""
+    if any(not isinstance(place, str) for move in moves for place in move[:2]):
+        raise TypeError(moves)
+    return tuple((move[0], move[1]) for move in moves)
 
 
 def _middle(geometry: Any) -> tuple[float, float]:
@@ -157,7 +197,10 @@ def _checked(path: Path, points: Points) -> Points:
         ("latitudes", points.north, limits[0]),
         ("longitudes", points.east, limits[1]),
     ):
-        wrong = [value for value in values if not abs(value) <= most]
+        at = zip(points.names, values, strict=True)
+        wrong = [
+            value for name, value in at if not (abs(value) <= most or (isnan(value) and name in points.lines))
+        ]
         if wrong:
             raise InputError(f"{what} of {path} must be degrees", wrong[0], "swap or correct the columns")
     return points

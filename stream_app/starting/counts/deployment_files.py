@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +22,14 @@ from models.mechanisms import Gaussian
 from models.prior_files import save_population
 from models.priors import Population, PopulationBuilder, Triplets
 from models.private_files import OPEN_FOLDER, new_file, private_file
-from models.releases import PerDay, Sensor, SensorRelease, StepSchedule
+from models.releases import SensorRegistry, SensorRelease, StepSchedule, in_single_steps
 from stream_app.analysis.accounted_again import account
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
+from stream_app.setup.sensor_files import registry_of
 from stream_app.starting.counts.count_table import CountTable
+from stream_app.starting.counts.doubts import NOT_COUNTED
+from stream_app.starting.counts.lines import NamedMoves, ends_of, lines_of
 from stream_app.starting.counts.message_lines import message_lines
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
@@ -34,11 +39,15 @@ from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_p
 
 @dataclass(frozen=True)
 class SensorPlace:
-    """A sensor as the deployment names it, and where it stands in degrees, if that is known."""
+    """A sensor as the deployment names it, and where it stands in degrees, if that is known.
+
+    ``moves`` are what a counter on a line counts, None for a sensor that stands at a place.
+    """
 
     name: str
     latitude: float | None = None
     longitude: float | None = None
+    moves: NamedMoves | None = None
 
 
 def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPlace, ...]:
@@ -62,11 +71,24 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     repeated = [name for name in sensors if columns[key].count(name) > 1]
     if repeated:
         raise InputError(f"sensors file {path} must name each sensor once", repr(repeated[0]), "drop one")
+    lines = lines_of(path, table, columns[key])
     north, east = usual(table, LATITUDES), usual(table, LONGITUDES)
     if north is None or east is None:
-        return tuple(map(SensorPlace, sensors))
-    degrees = [numbers(path, table, name).tolist() for name in (north, east)]
-    return tuple(SensorPlace(name, *(each[row_of[name]] for each in degrees)) for name in sensors)
+        return tuple(SensorPlace(name, moves=lines.get(name)) for name in sensors)
+    degrees = [numbers(path, table, name, nan if lines else None).tolist() for name in (north, east)]
+    found = []
+    for name in sensors:
+        at = [each[row_of[name]] for each in degrees]
+        is_known = not any(map(isnan, at))
+        if not is_known and name not in lines:
+            raise InputError(
+                f"sensor {name!r} of {path} must have coordinates, as it stands at a place",
+                "none",
+                "give them, or what it stands between (columns from and to)",
+            )
+        latitude, longitude = at if is_known else (None, None)
+        found.append(SensorPlace(name, latitude, longitude, lines.get(name)))
+    return tuple(found)
 
 
 def _texts(path: Path, table: pa.Table, name: str) -> list[str]:
@@ -154,9 +176,8 @@ def assumed_population(habits: AssumedHabits, places: Sequence[SensorPlace], ste
 
 
 def dependence(
-    places: Sequence[SensorPlace],
+    deployment: NewDeployment,
     steps: Sequence[StepSchedule],
-    step_seconds: int,
     horizon: HorizonSettings,
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[Dependence, ...]:
@@ -164,12 +185,12 @@ def dependence(
 
     def told() -> Iterator[StepSchedule]:
         for step in steps:
-            yield step
+            yield in_single_steps(step, registry)
             progress()
 
-    rows = []
+    registry, rows = deployment.registry(), []
     for habits in ALTERNATIVES:
-        population = assumed_population(habits, places, step_seconds)
+        population = assumed_population(habits, deployment.locations, deployment.counts.step_seconds)
         first_look = replace(horizon, operations=OPERATIONS, vectors=4)  # closer ones take half a minute
         found = account(population, told(), first_look)
         rows.append(Dependence(habits.name, found.mean_baseline, found.mean_risk, found.worst.most_added))
@@ -223,13 +244,69 @@ _MOST_SIGMA = 10_000
 
 @dataclass(frozen=True)
 class NewDeployment:
-    """Counts, where they were made, and by how much noise they are to be released."""
+    """Counts, where they were made, and by how much noise they are to be released.
+
+    ``zones`` is where places are that counters on a line stand between. The first count of such a counter is
+    left out: its moves began before the first step.
+    """
 
     name: str
     counts: CountTable
     places: tuple[SensorPlace, ...]
     sigma: float
     most_counts_per_day: int | None = None
+    zones: tuple[SensorPlace, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Leave out what counters on a line counted in step 0."""
+        if self.lines:
+            table = self.counts.table.copy()
+            table[0, [place.moves is not None for place in self.places]] = NOT_COUNTED
+            object.__setattr__(self, "counts", replace(self.counts, table=table))
+
+    @property
+    def lines(self) -> tuple[NamedMoves, ...]:
+        """What each counter on a line counts."""
+        return tuple(place.moves for place in self.places if place.moves is not None)
+
+    @property
+    def locations(self) -> tuple[SensorPlace, ...]:
+        """Where people can be, besides elsewhere: at sensors, and where counters on a line stand between."""
+        stands = tuple(place for place in self.places if place.moves is None)
+        at = {zone.name: zone for zone in self.zones}
+        ends = ends_of(self.lines, (*(place.name for place in stands), ELSEWHERE))
+        return (*stands, *(at.get(name, SensorPlace(name)) for name in ends))
+
+    @property
+    def most_lines(self) -> int:
+        """How many counters on a line count one move at most; 0 where there are none."""
+        counted = Counter(move for moves in self.lines for move in moves)
+        return max(counted.values(), default=0)
+
+    def document(self) -> dict[str, object]:
+        """The file of sensors."""
+        most = self.counts.most_counts
+        passages: dict[str, object] = {"counts": "passages", "most_counts": most}
+        found = dict(passages) if most > 1 else {}
+        if self.most_counts_per_day is not None:
+            found["most_counts_per_day"] = self.most_counts_per_day
+        if self.lines:
+            found["most_sensors"] = self.most_lines
+        rows = []
+        for place in self.places:
+            at = {} if place.latitude is None else {"lat": place.latitude, "lon": place.longitude}
+            counted: dict[str, object] = {"locations": [place.name]}
+            if place.moves is not None:
+                again = {"miscounts": True} if most > 1 else {}  # to and fro within a step, for one move
+                counted = {"moves": list(map(list, place.moves)), **passages, **again}
+            rows.append({"name": place.name, **counted, **at})
+        return {**found, "sensors": rows}
+
+    def registry(self) -> SensorRegistry:
+        """The sensors that the file describes, and the noise of those on a line."""
+        names = (*(place.name for place in self.locations), ELSEWHERE)
+        sensors = registry_of(self.document(), names)
+        return sensors.with_windows({each.name: Gaussian(self.sigma) for each in sensors.windowed})
 
     def spent(self) -> ZcdpSpend:
         """What releasing all of it costs anybody in differential privacy, whoever looks."""
@@ -249,12 +326,8 @@ class NewDeployment:
 
     def schedule(self, steps: range) -> list[StepSchedule]:
         """What these steps release."""
-        noise, most = Gaussian(self.sigma), self.counts.most_counts
-        bound = None if self.most_counts_per_day is None else PerDay(counts=self.most_counts_per_day)
-        release = {
-            name: SensorRelease(Sensor(name, (location,), most_counts=most, per_day=bound), noise)
-            for location, name in enumerate(self.counts.sensors)
-        }
+        noise = Gaussian(self.sigma)
+        release = {each.name: SensorRelease(each, noise) for each in self.registry().sensors}
         return [
             StepSchedule(step, tuple(release[name] for name in names))
             for step, names in enumerate(self.counts.announced())
@@ -335,14 +408,9 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
 
 
 def _write(folder: Path, deployment: NewDeployment) -> None:
-    names = deployment.counts.sensors
-    rows = [_sensor_row(place) for place in deployment.places]
-    most = deployment.counts.most_counts
-    counts: dict[str, object] = {"counts": "passages", "most_counts": most} if most > 1 else {}
-    if deployment.most_counts_per_day is not None:
-        counts["most_counts_per_day"] = deployment.most_counts_per_day
+    names = [place.name for place in deployment.locations]
     for name, text in (
-        ("sensors.json", json.dumps({**counts, "sensors": rows}, indent=1) + "\n"),
+        ("sensors.json", json.dumps(deployment.document(), indent=1) + "\n"),
         ("locations.txt", "".join(f"{name}\n" for name in (*names, ELSEWHERE))),
         ("tallyguard.toml", _settings(deployment)),
     ):
@@ -355,11 +423,6 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
             release = {"mechanism": "gaussian", "sigma": deployment.sigma} if announced else {}
             schedule.write((",\n" if step else "\n") + json.dumps({"sensors": announced, **release}))
         schedule.write("\n]}\n")
-
-
-def _sensor_row(place: SensorPlace) -> dict[str, object]:
-    row: dict[str, object] = {"name": place.name, "locations": [place.name]}
-    return row if place.latitude is None else {**row, "lat": place.latitude, "lon": place.longitude}
 
 
 def _settings(deployment: NewDeployment) -> str:

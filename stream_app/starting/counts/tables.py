@@ -727,12 +727,12 @@ def numbers(path: Path, table: pa.Table, name: str, otherwise: float | None = No
     """Every cell as a number, ``otherwise`` where it is empty; :class:`InputError` names the row."""
     found = np.empty(len(table))
     for row, cell in enumerate(texts(path, table, name)):
+        is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
         try:
-            is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
             value = otherwise if is_empty else float(cell)
         except ValueError:
             value = None
-        if value is None or not np.isfinite(value):
+        if value is None or not (is_empty or np.isfinite(value)):
             raise InputError(
                 f"column {name!r} of {path} must hold numbers",
                 f"something else in row {row + 1}",

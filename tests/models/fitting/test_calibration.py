@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from models.exceptions import PersonaError
-from models.fitting.calibration import Flows, MeanCounts, calibrate, expected_flows
+from models.fitting.calibration import (
+    Flows,
+    MeanCounts,
+    MoveCounts,
+    calibrate,
+    expected_flows,
+    masses_of,
+)
 from models.priors import MovementPrior, Population
 from tests.models.fitting.small_cities import path_law, paths, random_personas, table
 
@@ -167,24 +174,30 @@ def test_counts_that_may_count_somebody_twice_are_a_range() -> None:
     np.testing.assert_allclose(after, expected_flows(one_end.population, SLOTS), rtol=1e-7)
 
 
-def test_a_range_is_met_with_the_least_relative_entropy() -> None:
-    """One persona, one slot: found again by minimising over all ways through the day."""
+Cells = list[tuple[np.ndarray, float, float]]  # type: ignore[type-arg]  # flows, and least and most of them
+
+
+def one_for_two_slots() -> Population:
+    """One persona of ten people, two slots, three places."""
     rows = np.array([[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]] * 2)
-    before = replace(
+    return replace(
         Population.pack([MovementPrior.from_dense("p", rows)], ("a", "b", "c")), weights=np.array([10.0])
     )
-    counts = MeanCounts(np.array([1, 1]), np.array([1, 2]), np.array([9.0, 2.0]), np.array([6.0, 1.0]))
-    after = expected_flows(calibrate(before, [counts]).population, 2).ravel() / 10.0
+
+
+def divergence_beside_least(before: Population, after: Population, cells: Cells) -> tuple[float, float]:
+    """Of the calibrated flows, and the least that a general minimiser finds over all ways through the day."""
+    wanted = expected_flows(after, 2).ravel() / 10.0
     given = expected_flows(before, 2).ravel() / 10.0
     flows = np.arange(18).reshape(2, 3, 3)
     sums = [flows[0]]  # whatever arrives leaves again, so the others follow
     closed = [(flows[1 - t, :, x].ravel(), flows[t, x].ravel()) for t in range(2) for x in range(3)][1:]
     held = [{"type": "eq", "fun": lambda q, own=own: q[own].sum() - 1.0} for own in sums]
     held += [{"type": "eq", "fun": lambda q, e=e: q[e[0]].sum() - q[e[1]].sum()} for e in closed]
-    for x, least, most in ((1, 0.6, 0.9), (2, 0.1, 0.2)):
+    for own, least, most in cells:
         held += [
-            {"type": "ineq", "fun": lambda q, x=x, least=least: q[flows[1, x]].sum() - least},
-            {"type": "ineq", "fun": lambda q, x=x, most=most: most - q[flows[1, x]].sum()},
+            {"type": "ineq", "fun": lambda q, own=own, least=least: q[own].sum() - least},
+            {"type": "ineq", "fun": lambda q, own=own, most=most: most - q[own].sum()},
         ]
 
     def divergence(q: np.ndarray) -> float:  # type: ignore[type-arg]
@@ -196,9 +209,87 @@ def test_a_range_is_met_with_the_least_relative_entropy() -> None:
 
     best = minimize(divergence, given, constraints=held, bounds=[(0.0, 1.0)] * 18, options={"ftol": 1e-13})
     assert best.success
-    assert divergence(after) <= best.fun + 1e-8
-    at = after.reshape(2, 3, 3)[1].sum(axis=1)
+    return divergence(wanted), best.fun
+
+
+def test_a_range_is_met_with_the_least_relative_entropy() -> None:
+    """One persona, one slot: found again by minimising over all ways through the day."""
+    before = one_for_two_slots()
+    counts = MeanCounts(np.array([1, 1]), np.array([1, 2]), np.array([9.0, 2.0]), np.array([6.0, 1.0]))
+    after = calibrate(before, [counts]).population
+    flows = np.arange(18).reshape(2, 3, 3)
+    found, least = divergence_beside_least(
+        before, after, [(flows[1, 1].ravel(), 0.6, 0.9), (flows[1, 2].ravel(), 0.1, 0.2)]
+    )
+    assert found <= least + 1e-8
+    at = expected_flows(after, 2)[1].sum(axis=1) / 10.0
     assert at[1] == pytest.approx(0.6, abs=1e-9) and 0.1 - 1e-9 <= at[2] <= 0.2 + 1e-9
+
+
+def ends(*moves: tuple[int, int]) -> np.ndarray:  # type: ignore[type-arg]
+    return np.array(moves).T
+
+
+@pytest.mark.parametrize("most", [1.0, 1.5])
+def test_counts_of_moves_are_met_with_the_least_relative_entropy(most: float) -> None:
+    """Two lines, one of which is counted both ways and in both slots: as a general minimiser has it."""
+    before = one_for_two_slots()
+    lines, people = [ends((0, 1), (1, 0)), ends((1, 2))], np.array([4.5, 2.5, 0.6])
+    slot, counter = np.array([0, 1, 1]), np.array([0, 0, 1])
+    least = people / most if most > 1.0 else None
+    calibrated = calibrate(before, [MoveCounts(slot, counter, people, lines, ("ab", "bc"), least)])
+    assert calibrated.is_met and not calibrated.impossible
+    flows = np.arange(18).reshape(2, 3, 3)
+    cells = [
+        (flows[s][tuple(lines[c])], n / most / 10.0, n / 10.0)
+        for s, c, n in zip(slot, counter, people, strict=True)
+    ]
+    found, best = divergence_beside_least(before, calibrated.population, cells)
+    assert found <= best + 1e-8
+    after = expected_flows(calibrated.population, 2).ravel() / 10.0
+    for own, low, high in cells:
+        assert low - 1e-9 <= after[own].sum() <= high + 1e-9
+
+
+def test_what_a_counter_on_a_line_finds_is_the_law_of_all_paths() -> None:
+    """The people who make one of its moves, weighted: every path of a day enumerated."""
+    personas = random_personas(3)
+    every, (start, end) = paths(3, SLOTS), ends((0, 1), (1, 0), (2, 1))
+    weights = personas.weights
+    assert weights is not None
+    for slot in range(SLOTS):
+        is_counted = np.zeros((3, 3))
+        is_counted[start, end] = 1.0
+        makes = is_counted[every[:, slot], every[:, slot + 1]]
+        by_paths = sum(w * path_law(personas, p, SLOTS) @ makes for p, w in enumerate(weights))
+        line = [np.stack((start, end))]
+        counts = MoveCounts(np.array([slot]), np.array([0]), np.array([by_paths]), line, ("x",))
+        (table,) = counts.constraints(weights.sum(), personas.location_names, SLOTS)
+        masses = masses_of(table.group, expected_flows(personas, SLOTS)[slot], 2)
+        assert masses[1] == pytest.approx(by_paths, rel=1e-9)
+        assert table.mass[1] * weights.sum() == pytest.approx(by_paths, rel=1e-12)
+        assert calibrate(personas, [counts]).missed_people < 1e-6, "nothing changes where all is met"
+
+
+def test_two_counters_of_one_move_must_both_find_it() -> None:
+    """Side by side and alike both are met; unlike, neither can be, and that is said."""
+    before = one_for_two_slots()
+    lines, twice = [ends((0, 1)), ends((0, 1), (1, 2))], np.zeros(2, dtype=np.int64)
+    alike = MoveCounts(twice, np.array([0, 1]), np.array([2.0, 3.0]), lines, ("one", "other"))
+    assert len(alike.constraints(10.0, before.location_names, 2)) == 2
+    found = calibrate(before, [alike])
+    after = expected_flows(found.population, 2)[0]
+    assert found.is_met
+    assert (after[0, 1], after[1, 2]) == (pytest.approx(2.0, abs=1e-6), pytest.approx(1.0, abs=1e-6))
+    against = replace(alike, moves=[lines[0]] * 2)
+    found = calibrate(before, [against], most_sweeps=50)
+    assert not found.is_met and found.missed_people > 0.9
+
+
+def test_moves_between_unknown_places_are_refused() -> None:
+    counts = MoveCounts(np.array([0]), np.array([0]), np.array([1.0]), [ends((0, 3))], ("bridge",))
+    with pytest.raises(PersonaError, match=r"'bridge' counts must go between locations in 0\.\.2"):
+        calibrate(one_for_two_slots(), [counts])
 
 
 def two_who_stay() -> Population:

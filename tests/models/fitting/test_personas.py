@@ -186,3 +186,26 @@ def test_nothing_is_nearest_to_what_is_endlessly_far() -> None:
     zones = Zones.on_plane(["a", "b"], [1e300, 1.0], [-1e300, 1.0])
     places = Zones.on_plane(["p"], [0.0], [0.0])
     assert zones.nearest(places, np.inf).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_point_lies_between_the_places_whose_cells_meet_nearest(seed: int) -> None:
+    """Found again by going from the point in 3,600 directions until another place is the nearest."""
+    random = np.random.default_rng(seed)
+    at, point = random.uniform(0.0, 4.0, size=(7, 2)), random.uniform(1.0, 3.0, size=2)
+    places = Zones.on_plane([f"z{i}" for i in range(7)], at[:, 0].tolist(), at[:, 1].tolist())
+    found = Zones.on_plane(["counter"], [point[0]], [point[1]]).between(places)
+    angle = np.linspace(0.0, 2.0 * np.pi, 3600, endpoint=False)
+    way = np.stack((np.cos(angle), np.sin(angle)), axis=1)
+    nearest = int(((at - point) ** 2).sum(axis=1).argmin())
+    away = np.arange(1, 4000) / 1000.0
+    on = point + away[:, None, None] * way  # (distances, directions, 2)
+    apart = ((on[:, :, None, :] - at) ** 2).sum(axis=3)
+    is_other = apart.argmin(axis=2) != nearest
+    first = np.where(is_other.any(axis=0), is_other.argmax(axis=0), away.size - 1)
+    shortest = int(first.argmin())
+    other = int(apart[first[shortest], shortest].argmin())
+    assert found.off_km[0] == pytest.approx(away[first[shortest]], abs=2e-3)
+    assert found.pair[0, 0] == nearest and found.pair[0, 1] == other
+    ahead = (point - at[nearest]) @ (at[other] - at[nearest])
+    assert bool(found.is_between[0]) == (ahead >= 0.0)
