@@ -125,7 +125,9 @@ def check_files(
     _about_keys(settings, preflight)
     preflight.load("panel", lambda: require_private_panel(settings))
     evidence = settings.evidence
-    if evidence is not None and priors is None and settings.kafka.servers:  # where people are loaded elsewhere
+    if (
+        evidence is not None and priors is None and settings.kafka.servers
+    ):  # where people are loaded elsewhere
         preflight.load("evidence", lambda: load_evidence(evidence))
     if settings.listen:
         preflight.load("listen", lambda: parse_address(settings.listen))
