@@ -18,6 +18,7 @@ from accounting.ledgers import PrivacyAccount
 from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
+from models.releases import StepSchedule
 from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
@@ -39,6 +40,7 @@ from stream_app.setup.run_folder.manifest import (
     EXCLUSIONS,
     NOT_IN_SNAPSHOTS,
     PARTITIONS,
+    refuse_copy,
 )
 from stream_app.setup.run_folder.people_record import (
     Joining,
@@ -81,7 +83,7 @@ from stream_app.steps import (
     make_plan,
     snapshot_basis,
 )
-from stream_app.steps.policy import Decided, Policy
+from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, evidence_warning, rule_warning
@@ -208,7 +210,7 @@ def reveal_renewed(accounts: Accounts, folder: Path, entries: Iterable[Entry], s
 
 def restore_accounts(
     people: PeopleAccounts,
-    policy: Policy,
+    note: Callable[[StepSchedule], object],
     folder: Path,
     journal: Journal,
     read: Callable[[StepDecision], Decided],
@@ -218,7 +220,8 @@ def restore_accounts(
 ) -> Spent:
     """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
 
-    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. :class:`OutputError` where
+    ``note`` gets each step that is read, and ``read`` takes a decision of the log; ``days`` are those of
+    bounds over a day. :class:`OutputError` where
     what the commit has spent is not that of the logged steps.
     """
     commit, settings = journal.last_commit, people.accountant.settings
@@ -240,7 +243,7 @@ def restore_accounts(
     reveal = partial(reveal_renewed, people.accounts, folder, journal.record)
     for decided in map(read, journal.accounted(first)):
         schedule = decided.schedule
-        policy.note(schedule)
+        note(schedule)
         if schedule.step == people.next_step:
             reveal(schedule.step)
         people.restore([decided])
@@ -344,8 +347,8 @@ def run(
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
     every problem that a person can fix; nothing that was not accounted has been published then.
     """
-    clock, step_clock = clock or Clock(), StepClock.of(settings)
-    observer = observer or Observers()
+    refuse_copy(options.output)
+    clock, observer, step_clock = clock or Clock(), observer or Observers(), StepClock.of(settings)
     if chunks is None:
         options.check_input()
     known, population = recorded_network(options.output), with_known_names(options.output, population)
@@ -391,12 +394,9 @@ def run(
         registries = Registries(plan.registry, held(journal.record))
         basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
-        accounted = PeopleAccounts(
-            settings,
-            _accounts_of_snapshot(settings, plan, population, pseudonyms, snapshots, journal),
+        accounted = people_accounts(
+            *(settings, plan.first_slot, population, pseudonyms, snapshots, journal.last_commit.next_step),
             has_windows=bool(plan.registry.windowed),
-            most_exposed=MOST_EXPOSED if settings.most_exposed is None else settings.most_exposed,
-            pseudonyms=pseudonyms,
         )
         accounted.bind(plan.policy)
         check, limit = settings.priors_check, settings.release.budget.limit
@@ -420,7 +420,7 @@ def run(
 
         days = bounded_days(settings, plan.registry)
         spent = restore_accounts(
-            *(accounted, plan.policy, options.output, journal, read, registries.groups, observer, days)
+            *(accounted, plan.policy.note, options.output, journal, read, registries.groups, observer, days)
         )
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
         engine = restore_engine(settings, plan, accounted, publisher, journal, read, spent, devices)
@@ -458,26 +458,38 @@ def run(
         journal.close()
 
 
-def _accounts_of_snapshot(
+def people_accounts(
     settings: Settings,
-    plan: Plan,
+    first_slot: int,
     population: Population,
     pseudonyms: Sequence[str],
-    snapshots: SnapshotCache,
-    journal: Journal,
-) -> Accounts:
-    """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
+    snapshots: SnapshotCache | None = None,
+    limit_step: int = 0,
+    *,
+    has_windows: bool,
+) -> PeopleAccounts:
+    """The people of an output folder, as far as a snapshot takes them: not beyond ``limit_step``.
+
+    New ones where the policy needs every step again.
+    """
 
     def new() -> Accounts:
         return Accounts.of(
-            *(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms),
+            *(settings, settings.horizon_settings(first_slot), population, pseudonyms),
             population.effective_from,
         )
 
     accounts = new()
-    if settings.needs_every_step or snapshots.restore(accounts, journal.last_commit.next_step):
-        return accounts
-    return new()  # a restore that failed half way leaves an accountant that must not be used
+    is_used = not settings.needs_every_step
+    if snapshots is not None and is_used and not snapshots.restore(accounts, limit_step):
+        accounts = new()  # a restore that failed half way leaves an accountant that must not be used
+    return PeopleAccounts(
+        settings,
+        accounts,
+        has_windows=has_windows,
+        most_exposed=MOST_EXPOSED if settings.most_exposed is None else settings.most_exposed,
+        pseudonyms=pseudonyms,
+    )
 
 
 def restore_engine(

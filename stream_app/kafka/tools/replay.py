@@ -29,7 +29,7 @@ def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda lin
         for record in records(consumer, deployment.topics.risks):
             line = record.value or b""
             written.setdefault((record.partition, Comparison.subject(line)), set()).add(line)
-        partitions = _partitions(deployment, _people(consumer, deployment))
+        partitions = _partitions(deployment, read_people(consumer, deployment))
         for record in records(consumer, deployment.topics.decisions):
             decision = DECISION.read_or_warn(record)
             if decision is None:
@@ -48,7 +48,7 @@ def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda lin
     return result
 
 
-def _people(consumer: Reader, deployment: Deployment) -> dict[int, Changes]:
+def read_people(consumer: Reader, deployment: Deployment) -> dict[int, Changes]:
     """The people by partition, as a worker that reads all records has them."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
     for some in in_pieces(records(consumer, deployment.topics.persons)):
