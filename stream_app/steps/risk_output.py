@@ -170,8 +170,8 @@ def _moment(
 def together(parts: Sequence[RiskSummary]) -> RiskSummary:
     """One summary of the people of several partitions at a step.
 
-    Numbers of people, means and maxima are those of all of them. A quantile is the highest of the partitions',
-    which is at least theirs together: a share q of each partition is at or below its own. The attack is left
+    Numbers of people, means and maxima are those of all of them. A quantile is the highest of those of the
+    partitions, and never below theirs together: a share q of each is at or below its own. The attack is left
     out, as its interval is not one of all. Of one partition the summary stays as it is.
     """
     first, *others = parts
@@ -210,16 +210,16 @@ _MOSTS = ("most_risk", "most_added")
 
 def _figures(parts: Sequence[Any], people: Sequence[int]) -> dict[str, Any]:
     """The figures of so many people in each part, of all of them."""
-    everybody, has = max(1, sum(people)), parts[0].model_fields_set | {*_MOSTS, *_COUNTS}
+    everybody, has = max(1, sum(people)), type(parts[0]).model_fields.keys()
     some = [part for part, count in zip(parts, people, strict=True) if count] or parts[:1]
     found: dict[str, Any] = {"not_reached": sum(part.not_reached for part in parts)}
-    for name in has.intersection(_COUNTS):
-        tables = [getattr(part, name, {}) for part in parts]
+    for name in has & {*_COUNTS}:
+        tables = [getattr(part, name) for part in parts]
         found[name] = {level: sum(table[level] for table in tables) for level in tables[0]}
-    for name in has.intersection(_QUANTILES):
+    for name in has & {*_QUANTILES}:
         tables = [getattr(part, name) for part in some]
         found[name] = {level: max(table[level] for table in tables) for level in tables[0]}
-    for name in has.intersection(_MEANS):
+    for name in has & {*_MEANS}:
         total = fsum(getattr(part, name) * count for part, count in zip(parts, people, strict=True))
         found[name] = total / everybody
     for name in _MOSTS:
