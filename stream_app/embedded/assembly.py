@@ -54,6 +54,7 @@ from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, held
 from stream_app.setup.run_folder.run_settings import (
     UNLESS_SET,
     counted_again,
+    counted_in_a_step,
     facts_if_set,
     mechanisms_of_windows,
     recorded_network,
@@ -370,7 +371,6 @@ def run(
     if population.told is not None:
         refuse_told(settings, plan.registry)
     manifest = make_manifest(settings, options, people, plan, keys, network)
-    most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
         manifest,
@@ -383,7 +383,7 @@ def run(
             **people.about(),
             "priors_file": options.priors,
             PRIORS_REST_ON: rests_on(population),
-            "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
+            "counted_in_a_step": counted_in_a_step(plan.registry),
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
         keep=lambda: keep_named(options.output, people.hidden, settings),

@@ -1,0 +1,759 @@
+"""Copies what a deployment has published and recorded into a folder, which every reader of a run can read.
+
+Nothing is decided or drawn. Releases, late values, dead letters and findings are copied; risks are accounted
+from people and decisions, as a run does (the topic ``risks`` has them by partition, and for 90 days). The
+folder is written by the writers of a run: each entry of the deployment's record, of its rules or its people,
+is what a run would have been started with at that step, by whom and why. So a kill leaves a folder that the
+next call completes, and a call that is repeated adds what is new.
+
+The topic ``persons`` has the people of now. Where they changed, steps before the change are of people who
+are in the folder's own copy, or nowhere: then the workers' own summaries are taken from ``risks``.
+
+Worked example: people changed at step 40, and the folder has steps 0 to 29. Steps 30 to 39 are accounted for
+the copy of the people that the folder keeps, those from 40 on for the people on the topic. A folder that is
+begun now takes steps 0 to 39 from ``risks``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from accounting.settings import OPERATIONS
+from models.mechanisms import MECHANISMS
+from models.priors import Population
+from models.releases import SensorRegistry
+from stream_app.embedded.assembly import SnapshotCache, people_accounts, restore_accounts
+from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.replay import settings_then
+from stream_app.exceptions import OutputLockedError, RunChangedError, restoring
+from stream_app.kafka.broker.clients import LogError, Reader, consuming, records, spans
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.log_reader import last_step, last_summary
+from stream_app.kafka.deployment.records import (
+    DEAD_LETTER,
+    DECISION,
+    IS_SUMMARY,
+    RELEASE,
+    RISK_STEP,
+    RecordKind,
+    RefusedRecord,
+    RiskStep,
+    people_of,
+)
+from stream_app.kafka.regions.region_records import WHOLE, WholeStep
+from stream_app.kafka.tools.replay import read_people
+from stream_app.setup.declared import bounded_days
+from stream_app.setup.given_priors import drawn_from
+from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.description import Description, keep_named
+from stream_app.setup.run_folder.durable import load_document
+from stream_app.setup.run_folder.facts import NETWORK, Network
+from stream_app.setup.run_folder.key_record import REVISED
+from stream_app.setup.run_folder.manifest import (
+    ACCOUNTED_WITH,
+    EXCLUSIONS,
+    FETCHED,
+    NOT_IN_SNAPSHOTS,
+    PARTITIONS,
+    require_copy,
+)
+from stream_app.setup.run_folder.people_record import KEPT, PRIORS, PeopleOfRun, load_kept
+from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, REJECTED, RISKS, load_progress
+from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, check_head, head_of
+from stream_app.setup.run_folder.run_settings import (
+    counted_again,
+    counted_in_a_step,
+    load_run,
+    sensors_fingerprint,
+)
+from stream_app.setup.settings import Settings
+from stream_app.steps import JsonlRisks, PeopleAccounts, TotalsFile, together
+from stream_app.steps.policy import Decided
+from stream_app.watching.events import Observer, RunStarted
+from stream_app.wire import RiskSummary, SensorValue, StepDecision, StepRelease, TierValue, fingerprint_of
+
+_TOGETHER = 128  # steps in one commit
+_TIERED = frozenset(name for name, kind in MECHANISMS.items() if hasattr(kind, "publish_tiers"))
+_OF_PEOPLE = frozenset({PRIORS, KEPT, "people", "drawn", "assumed_habits"})
+_NOT_STATED = frozenset({"format", "earlier_noise_keys", "taken_over"})  # which a manifest adds by itself
+
+
+class Fetched(NamedTuple):
+    """What one call has added to the folder, and where it ends.
+
+    ``left_out`` are sentences about what is not in it, or comes with a later call.
+    """
+
+    steps: int
+    next_step: int
+    people: int
+    revised: int
+    rejected: int
+    left_out: tuple[str, ...]
+
+
+def fetch(deployment: Deployment, folder: Path) -> Fetched:
+    """Add to a folder, which may be new, all that the deployment has published and accounted since.
+
+    :class:`~stream_app.exceptions.RunChangedError` for the folder of a run, or a copy of another deployment;
+    :class:`LogError` where a log lacks what it must hold. Refuses settings that the deployment does not have.
+    """
+    if not deployment.join():
+        raise _nothing_decided(deployment)
+    with ExitStack() as opened:
+        logs = _Logs(deployment, opened)  # before the record, which is written before the steps
+        rules, people = deployment.record.entries(), deployment.record.people()
+        if not rules:
+            raise _nothing_decided(deployment)
+        require_copy(folder, rules[0].sha256)
+        return _Copy(deployment, folder, logs, rules, people).go_on()
+
+
+def _nothing_decided(deployment: Deployment) -> LogError:
+    return LogError(
+        "a deployment must have begun to decide steps before it is fetched",
+        f"no entry in {deployment.record.record_name}",
+        "start its workers first; if it runs, check kafka.prefix and kafka.servers",
+    )
+
+
+# Reading topics: each from where the last call ended, up to the end at the beginning of this one.
+
+Message = TypeVar("Message", StepDecision, StepRelease, WholeStep)
+
+
+class _Log(Generic[Message]):
+    """A log of steps, read once; in each partition the steps rise.
+
+    ``taken`` are the offsets of the last records that were taken, by partition. The next call begins at
+    these, so that it sees whether they are still there.
+    """
+
+    def __init__(self, reader: Reader, topic: str, kind: RecordKind[Message]) -> None:
+        """Up to its present end."""
+        self.topic = topic
+        self.taken: dict[int, int] = {}
+        self._kind: RecordKind[Message] = kind
+        self._reader, self._span = reader, spans(reader, topic)
+        self._waiting: dict[int, dict[int, tuple[int, Message]]] = {}  # by step, then partition
+        self._records: Iterator[Any] = iter(())
+
+    def begin(self, taken: Mapping[int, int]) -> None:
+        """Go on at the records that were taken last; :class:`LogError` where these are gone."""
+        self.taken = dict(taken)
+        within = {number: (taken.get(number, 0), end) for number, (_, end) in self._span.items()}
+        for number, (begin, end) in self._span.items():
+            if not begin <= (first := within[number][0]) <= end:
+                raise LogError(
+                    f"{self.topic} must hold every record from offset {first:,} of partition {number} on",
+                    f"only those from {begin:,} to {end:,}: older ones were removed, or the end was lost",
+                    f"{restoring(self.topic)}; nothing may be removed from it (retention.ms=-1 and "
+                    "retention.bytes=-1: `tallyguard topics check`)",
+                )
+        self._records = records(self._reader, self.topic, within=within)
+
+    def take(self, step: int, partitions: Collection[int] = (0,)) -> dict[int, Message] | None:
+        """The messages of a step by partition, one each; None where the log ends before.
+
+        :class:`LogError` where a later step is there without this one.
+        """
+        found = self._waiting.get(step, {})
+        while not found.keys() >= set(partitions):
+            if (record := next(self._records, None)) is None:
+                self._check_end(step, set(partitions) - found.keys())
+                return None
+            message = self._read(record)
+            if message.step >= step:
+                at = self._waiting.setdefault(message.step, {})
+                at[record.partition] = (record.offset, message)
+            found = self._waiting.get(step, {})
+        for earlier in [each for each in self._waiting if each <= step]:
+            del self._waiting[earlier]
+        self.taken |= {number: offset for number, (offset, _) in found.items()}
+        return {number: message for number, (_, message) in sorted(found.items())}
+
+    def rest(self, until: int) -> Iterator[Message]:
+        """All messages of steps before ``until``, several a step; those behind a later step wait."""
+        known, waits = dict(self.taken), set()
+        for record in self._records:
+            message = self._read(record)
+            if message.step >= until:
+                waits.add(record.partition)
+            elif record.partition not in waits and record.offset > known.get(record.partition, -1):
+                self.taken[record.partition] = record.offset
+                yield message
+
+    def _read(self, record: Any) -> Message:
+        """What a record holds; :class:`LogError` if it is none of this version."""
+        found = self._kind.read(record)
+        if isinstance(found, RefusedRecord):
+            raise LogError(
+                f"{record.topic} must hold {self._kind.holds} of this version in each record",
+                f"at {found.source}: {found.hint}",
+                "run the version that wrote it, or " + restoring(record.topic),
+            )
+        return found
+
+    def _check_end(self, step: int, missing: Collection[int]) -> None:
+        later = [other for other, found in self._waiting.items() if other > step and found.keys() & missing]
+        if later:
+            raise LogError(
+                f"{self.topic} must hold step {step}", f"step {min(later)} after it", restoring(self.topic)
+            )
+
+
+class _Passing:
+    """A log that the broker shortens: dead letters or findings. What was removed before is ``lost``."""
+
+    def __init__(self, reader: Reader, topic: str) -> None:
+        """Up to its present end."""
+        self.topic, self._reader, self._span = topic, reader, spans(reader, topic)
+
+    def records(self, taken: dict[int, int]) -> Iterator[Any]:
+        """The records behind those that were ``taken``, which goes on."""
+        first = {number: taken.get(number, -1) + 1 for number in self._span}
+        self.lost = any(begin > first[number] for number, (begin, _) in self._span.items())
+        within = {
+            number: (min(max(first[number], begin), end), end) for number, (begin, end) in self._span.items()
+        }
+        for record in records(self._reader, self.topic, within=within):
+            taken[record.partition] = record.offset
+            yield record
+
+
+class _Logs:
+    """The logs of a deployment, up to their present ends; :attr:`until` is the first step not decided."""
+
+    def __init__(self, deployment: Deployment, opened: ExitStack) -> None:
+        """Ends are looked up in an order in which none is ahead of what it rests on."""
+        self._deployment, self._opened = deployment, opened
+        topics = deployment.topics
+        self.revised = self._log(topics.revised, RELEASE) if topics.has_revised else None
+        late_of = {tier: topics.revised_tier(tier) for tier in (topics.tiers if topics.has_revised else ())}
+        self._late_of = {tier: self._log(topic, RELEASE) for tier, topic in late_of.items()}
+        self._whole = self._log(topics.whole, WHOLE) if topics.regions else None
+        self.until = 1 + asyncio.run(last_step(deployment.connection, topics.decisions))
+        self.decisions = self._log(topics.decisions, DECISION)
+        self._releases = self._log(topics.releases, RELEASE)
+        self.tiers = {tier: self._log(topics.tier(tier), RELEASE) for tier in topics.tiers}
+        passing = {REJECTED: topics.rejected} | ({QUALITY: topics.quality} if topics.watches_devices else {})
+        self.passing = {name: _Passing(self.reader(), topic) for name, topic in passing.items()}
+
+    def reader(self) -> Reader:
+        """A consumer of its own, open as long as these logs."""
+        return self._opened.enter_context(consuming(self._deployment.connection))
+
+    def _log(self, topic: str, kind: RecordKind[Any]) -> _Log[Any]:
+        return _Log(self.reader(), topic, kind)
+
+    @property
+    def kept(self) -> tuple[_Log[Any], ...]:
+        """Those from which nothing may be removed, and of which all that was taken is in the folder."""
+        found = (self.decisions, self._releases, self._whole, self.revised, *self.tiers.values())
+        return tuple(each for each in found if each is not None)
+
+    def begin(self, taken: Mapping[str, Mapping[int, int]]) -> None:
+        """Go on behind what was taken, by topic."""
+        for log in self.kept:
+            log.begin(taken.get(log.topic, {}))
+        for log in self._late_of.values():
+            log.begin({})
+
+    def step(self, step: int, tiers: Collection[str]) -> tuple[StepDecision, StepRelease] | None:
+        """What was decided and published of a step, for these tiers, too; None before all of it is there."""
+        partitions: Collection[int] = (0,)
+        if self._whole is not None:
+            if (found := self._whole.take(step)) is None:
+                return None
+            regions = self._deployment.topics.regions
+            partitions = [regions.index(region) for region in found[0].regions]
+        decided = self.decisions.take(step)
+        public = self._releases.take(step, partitions)
+        own = {tier: self.tiers[tier].take(step, partitions) for tier in tiers}
+        if decided is None or public is None or None in own.values():
+            return None
+        order = {each.sensor: number for number, each in enumerate(decided[0].decisions)}
+        of_tiers = {tier: _entries((parts or {}).values()) for tier, parts in own.items()}
+        entries = [_with_tiers(key, entry, of_tiers) for key, entry in _entries(public.values()).items()]
+        entries.sort(key=lambda entry: order.get(entry.sensor, len(order)))
+        return decided[0], StepRelease(step=step, releases=tuple(entries))
+
+    def late(self, until: int) -> Iterator[StepRelease]:
+        """Late and corrected values of the steps before ``until``, for all tiers."""
+        of_tiers: dict[str, dict[_Key, SensorValue]] = {}
+        for release in () if self.revised is None else self.revised.rest(until):
+            if not of_tiers:
+                of_tiers = {tier: _entries(log.rest(until)) for tier, log in self._late_of.items()}
+            own = _entries([release]).items()
+            entries = tuple(_with_tiers(key, entry, of_tiers) for key, entry in own)
+            yield release.model_copy(update={"releases": entries})
+
+
+_Key = tuple[int, str, int | None]
+
+
+def _entries(messages: Iterable[StepRelease]) -> dict[_Key, SensorValue]:
+    """The values in some messages by step, sensor and version."""
+    return {
+        (release.step, entry.sensor, entry.version): entry
+        for release in messages
+        for entry in release.releases
+    }
+
+
+def _with_tiers(
+    key: _Key, entry: SensorValue, of_tiers: Mapping[str, Mapping[_Key, SensorValue]]
+) -> SensorValue:
+    """A public value with those of all tiers, as the log of a run has it.
+
+    What was drawn beside a value that is released in its place is on no topic.
+    """
+    if entry.value is None or entry.mechanism not in _TIERED:
+        return entry
+    own = {tier: entries[key] for tier, entries in of_tiers.items() if key in entries}
+    tiers = {
+        tier: TierValue(epsilon=each.epsilon or 0.0, value=each.value)
+        for tier, each in sorted(own.items(), key=lambda item: item[1].epsilon or 0.0)
+        if each.value is not None
+    }
+    return entry.model_copy(update={"tiers": tiers}) if tiers else entry
+
+
+class _WrittenRisks:
+    """What the workers wrote of steps whose people are nowhere any more, as one process would write it."""
+
+    def __init__(self, reader: Reader, deployment: Deployment) -> None:
+        self._topic, self._partitions = deployment.topics.risks, set(range(deployment.topics.partitions))
+        self._records = records(reader, self._topic)
+        self._lines: dict[int, dict[int, dict[bytes, None]]] = {}  # by step and partition, each once
+        self._summaries: dict[int, dict[int, RiskSummary]] = {}
+
+    def people(self, step: int) -> int:
+        """How many people the summaries of a step are of."""
+        self._read(step)
+        return sum(each.people for each in self._summaries[step].values())
+
+    def of(self, step: int) -> bytes:
+        """The lines of a step: one summary, then those of single people."""
+        self._read(step)
+        parts = sorted(self._summaries.pop(step).items())
+        lines = self._lines.pop(step, {})
+        for earlier in [each for each in self._summaries.keys() | self._lines.keys() if each < step]:
+            self._summaries.pop(earlier, None)
+            self._lines.pop(earlier, None)
+        own = [line + b"\n" for _, some in sorted(lines.items()) for line in some]
+        return together([summary for _, summary in parts]).line() + b"".join(own)
+
+    def _read(self, step: int) -> None:
+        while self._summaries.get(step, {}).keys() != self._partitions:
+            record = next(self._records, None)
+            if record is None:
+                raise LogError(
+                    f"{self._topic} must hold the risks of step {step}: people have changed since, and the "
+                    "folder has no copy of those before",
+                    "none of it, or not of every partition: records go after 90 days",
+                    "fetch at least every 90 days; now: restore the topic or the folder from a backup",
+                )
+            line = record.value or b""
+            found = RISK_STEP.read(record) if IS_SUMMARY in line else None
+            if isinstance(found, RiskStep):
+                summary = RiskSummary.model_validate_json(line)
+                self._summaries.setdefault(summary.step, {})[record.partition] = summary
+            elif found is None and record.key is not None:
+                self._lines.setdefault(int(record.key), {}).setdefault(record.partition, {})[line] = None
+
+
+# Writing the folder.
+
+
+class _Turn(NamedTuple):
+    """An entry of the deployment's record from whose step on something else holds."""
+
+    entry: Entry
+    is_of_people: bool
+
+
+@dataclass
+class _Crew:
+    """The people of some steps: None where they are nowhere any more, and then how many they were."""
+
+    population: Population | None
+    count: int
+
+    def facts(self) -> dict[str, Any]:
+        """What a record says of them."""
+        if self.population is None:
+            return {"people": self.count, "drawn": None, "assumed_habits": None}
+        own = PeopleOfRun(self.population, self.population.people, self.population.fingerprint)
+        return {
+            "people": self.population.everybody,
+            "drawn": drawn_from(self.population),
+            "assumed_habits": self.population.assumed,
+            **own.facts(),
+        }
+
+
+class _Copy:
+    """One call's work on a folder."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        folder: Path,
+        logs: _Logs,
+        rules: Sequence[Entry],
+        people: Sequence[Entry],
+    ) -> None:
+        self._deployment, self._folder, self._logs = deployment, folder, logs
+        self._rules, self._people = rules, people
+        commit = load_progress(folder)
+        at: Mapping[str, Any] = commit.get("position") or {}
+        check_head(rules, at.get("rules") or {}, deployment.record.record_name)
+        check_head(people, at.get("people") or {}, deployment.record.record_name)
+        self._begun = self._next_step = int(commit.get("next_step", 0))
+        self._of_rules = int((at.get("rules") or {}).get("entries", 0))
+        self._of_people = self._fetched_people = int((at.get("people") or {}).get("entries", 0))
+        self._taken = {
+            topic: {int(number): int(offset) for number, offset in offsets.items()}
+            for topic, offsets in (at.get("taken") or {}).items()
+        }
+        self._decided = commit.get("decided")
+        self._left_out: list[str] = []
+        self._written: _WrittenRisks | None = None
+        self._pseudonym_key = deployment.record.pseudonym_key()
+        self._now = self._people_now()
+        self._revised = self._rejected = 0
+
+    def go_on(self) -> Fetched:
+        """Take over every entry and step that is new, in their order."""
+        self._logs.begin(self._taken)
+        self._check_last()
+        until = self._until()
+        turns = [
+            *(_Turn(each, False) for each in self._rules[self._of_rules :]),
+            *(_Turn(each, True) for each in self._people[self._of_people :]),
+        ]
+        turns = [each for each in turns if each.entry.step < until]
+        turns.sort(key=lambda each: (each.entry.step, each.entry.at, each.is_of_people))
+        starts: list[_Turn | None] = [*([None] if self._of_rules else []), *turns]
+        ends = [*(each.entry.step for each in turns), until]
+        if len(ends) > len(starts):
+            ends = ends[1:]
+        for number, (turn, end) in enumerate(zip(starts, ends, strict=True)):
+            if not self._take_turn(turn, end, is_last=number + 1 == len(starts)):
+                break
+        return Fetched(
+            self._next_step - self._begun,
+            *(self._next_step, self._now.count, self._revised, self._rejected),
+            tuple(self._left_out),
+        )
+
+    def _check_last(self) -> None:
+        """:class:`RunChangedError` where the last step in the folder is not the one in the log."""
+        if not self._next_step:
+            return
+        found = self._logs.decisions.take(self._next_step - 1)
+        if found is None or fingerprint_of(self._deployment.schedule_of(found[0])) != self._decided:
+            raise RunChangedError(
+                f"{self._logs.decisions.topic} must hold the last step that {self._folder} has, as it was "
+                "decided",
+                f"another step {self._next_step - 1:,}, or none",
+                "the topic was made again or restored to another state: fetch into a new folder",
+            )
+
+    def _until(self) -> int:
+        """The first step that is not taken: of people who are known, as their workers have them."""
+        since = self._people[-1].step if self._people else 0
+        topics, until = self._deployment.topics, self._logs.until
+        if since >= until:
+            return until
+
+        async def summaries() -> list[RiskStep | None]:
+            connection = self._deployment.connection
+            return [await last_summary(connection, topics.risks, each) for each in range(topics.partitions)]
+
+        found = asyncio.run(summaries())
+        known = [each for each in found if each is not None]
+        if any(each.step < since for each in known):
+            self._left_out.append(
+                f"steps from {since:,} on: people changed there, and not every account worker has come so far"
+            )
+            return since
+        said = [each.people for each in known if each.people is not None]
+        if len(said) == topics.partitions and sum(said) != self._now.count:
+            raise LogError(
+                f"{topics.persons} must hold the people that the account workers have accounted",
+                f"{self._now.count:,}, where the last risks are of {sum(said):,}",
+                "a load of people goes on, was interrupted, or was not noticed by all workers yet: complete "
+                "it, wait for the next step, and fetch again",
+            )
+        return until
+
+    def _people_now(self) -> _Crew:
+        """The people on the topic."""
+        deployment = self._deployment
+        with consuming(deployment.connection) as reader:
+            changes = read_people(reader, deployment)
+        entries = [each for own in changes.values() for each in own.values() if each is not None]
+        found = people_of(entries, deployment.location_names)
+        assumed = min((each.assumed for each in entries if each.assumed is not None), default=None)
+        since = found.effective_from if found.effective_from.any() else None
+        population = replace(found.population, assumed=assumed, effective_from=since)
+        return _Crew(population, population.everybody)
+
+    def _crew(self, step: int, until: int) -> _Crew:
+        """The people of the steps from one on."""
+        if self._of_people == len(self._people):
+            return self._now
+        run = load_run(self._folder) if (self._folder / "run.json").is_file() else {}
+        if self._of_people == self._fetched_people and KEPT in run and not run.get("drawn"):
+            kept = load_kept(self._folder, run[KEPT])
+            kept = replace(
+                kept,
+                location_names=self._deployment.location_names,
+                assumed=run.get("assumed_habits"),
+            )
+            return _Crew(kept, kept.everybody)
+        if step >= until:
+            return _Crew(None, int(run.get("people", 0)))
+        return _Crew(None, self._risks.people(step))
+
+    @property
+    def _risks(self) -> _WrittenRisks:
+        if self._written is None:
+            self._written = _WrittenRisks(self._logs.reader(), self._deployment)
+        return self._written
+
+    def _take_turn(self, turn: _Turn | None, until: int, *, is_last: bool) -> bool:
+        """The steps from an entry on (None: from where the last call ended) to the next; whether all came."""
+        if turn is not None and turn.is_of_people:
+            self._of_people += 1
+        elif turn is not None:
+            self._of_rules += 1
+        rule = self._rules[self._of_rules - 1]
+        crew = self._crew(self._next_step, until)
+        facts = self._facts(rule.facts, crew, goes_on=turn is None)
+        description = self._description()
+        settings = settings_then(self._deployment.settings, facts, description)
+        network = Network.load(facts[NETWORK])
+        registry = SensorRegistry(network.places, network.present)
+        about: dict[str, Any] = {DESCRIPTION: description.document()}
+        if turn is not None:
+            about |= {name: value for name, value in turn.entry.about.items() if name != DESCRIPTION}
+            about["recorded"] = {"entry": turn.entry.number, "sha256": turn.entry.sha256}
+            about["counted_in_a_step"] = counted_in_a_step(registry)
+        tiers = [each for each in settings.release.tiers if each in self._logs.tiers]
+        author = Author.given() if turn is None else Author(turn.entry.by, turn.entry.reason)
+        journal = Journal(
+            self._folder,
+            facts,
+            tiers=tuple(tiers),
+            author=author,
+            about=about,
+            keep=partial(keep_named, self._folder, crew.population, self._with_covariance(facts)),
+            now_seconds=time.time if turn is None else partial(_seconds, turn.entry),
+            watches_devices=self._deployment.settings.quality.watches,
+        )
+        with closing(journal):
+            if journal.last_commit.next_step != self._next_step:
+                raise OutputLockedError(
+                    f"{self._folder} must be fetched by one process at a time",
+                    "another one, which has added to it meanwhile",
+                    "fetch again",
+                )
+            has_all = self._take_steps(journal, crew, settings, facts, tiers, until)
+            if is_last or not has_all:
+                self._take_rest(journal)
+            last = journal.last_commit
+            journal.commit(self._reached(last.account, last.decided), whole=True)
+        if settings.totals or settings.occupancy or settings.total_of:
+            TotalsFile(self._folder).started(RunStarted(0, self._next_step, ()))
+        return has_all
+
+    def _take_steps(
+        self,
+        journal: Journal,
+        crew: _Crew,
+        settings: Settings,
+        facts: Mapping[str, Any],
+        tiers: Collection[str],
+        until: int,
+    ) -> bool:
+        """Account and write the steps before ``until``; False where a log ends before."""
+        if self._next_step >= until:
+            return True
+        deployment, folder = self._deployment, self._folder
+        registries = deployment.facts.registries
+
+        def read(decision: StepDecision) -> Decided:
+            deployment.check_made_with(decision)
+            return Decided.logged(decision, registries.at(decision.step), has_crowd=settings.has_crowd)
+
+        nobody = Population.pack((), deployment.location_names)
+        population = nobody if crew.population is None else crew.population
+        basis = {name: value for name, value in facts.items() if name not in NOT_IN_SNAPSHOTS}
+        snapshots = SnapshotCache(folder, basis, 0.0)
+        accounted = people_accounts(
+            *(settings, settings.first_slot, population, population.people, snapshots, self._next_step),
+            has_windows=any(each.window is not None for each in registries.ever.values()),
+        )
+        spent = restore_accounts(
+            *(accounted, lambda _: None, folder, journal, read, registries.groups, Observer()),
+            bounded_days(settings, deployment.registry),
+        )
+        risks, has_all = JsonlRisks(population.people), True
+        for step in range(self._next_step, until):
+            found = self._logs.step(step, tiers)
+            if found is None:
+                self._left_out.append(f"steps from {step:,} on: not all of them is published yet")
+                has_all = False
+                break
+            decision, release = found
+            decided = read(decision)
+            accounted.apply(decided)
+            spent.charge(decided.schedule)
+            journal.keep(DECISIONS, _as_in_a_run(decision).line())
+            journal.publish(release)
+            for lines in self._risk_lines(crew, accounted, risks, step):
+                journal.keep(RISKS, lines)
+            self._next_step = step + 1
+            if self._next_step % _TOGETHER == 0:
+                journal.commit(self._reached(spent.account.save(), spent.decided), may_wait=True)
+        journal.commit(self._reached(spent.account.save(), spent.decided), may_wait=True)
+        if len(population):
+            snapshots.save(accounted.accounts, journal.last_commit)
+        return has_all
+
+    def _risk_lines(
+        self, crew: _Crew, accounted: PeopleAccounts, risks: JsonlRisks, step: int
+    ) -> Iterator[bytes]:
+        """What is written of a step's risks: as accounted here, or as the workers wrote it."""
+        if crew.population is None:
+            yield self._risks.of(step)
+        elif len(crew.population):
+            yield accounted.named(accounted.summary()).line()
+            yield from risks.blocks(step, accounted.records())
+
+    def _take_rest(self, journal: Journal) -> None:
+        """Late values, dead letters and findings."""
+        for release in self._logs.late(self._next_step):
+            journal.publish(release, REVISED)
+            self._revised += 1
+        for name, log in self._logs.passing.items():
+            for record in log.records(self._taken.setdefault(log.topic, {})):
+                if name == QUALITY:
+                    journal.keep(name, (record.value or b"") + b"\n")
+                elif (letter := DEAD_LETTER.read_or_warn(record)) is not None:
+                    journal.keep(name, letter.line())
+                    self._rejected += 1
+            if log.lost:
+                self._left_out.append(
+                    f"some records of {log.topic}: they are kept for 30 days, and were not fetched before"
+                )
+
+    def _reached(self, account: Mapping[str, Any], decided: str | None) -> Commit:
+        """The commit of all that was taken so far, and the privacy spent by it."""
+        taken = {**self._taken, **{log.topic: log.taken for log in self._logs.kept}}
+        position = {
+            "rules": head_of(self._rules[: self._of_rules]),
+            "people": head_of(self._people[: self._of_people]),
+            "taken": {
+                topic: {str(number): offset for number, offset in offsets.items()}
+                for topic, offsets in taken.items()
+            },
+        }
+        return Commit(self._next_step, position, account=account, decided=decided)
+
+    def _description(self) -> Description:
+        """What describes the steps under the last entry that was taken."""
+        for entry in reversed(self._rules[: self._of_rules]):
+            if DESCRIPTION in entry.about:
+                return Description.read(entry.about[DESCRIPTION])
+        return self._deployment.description
+
+    def _facts(self, recorded: Mapping[str, Any], crew: _Crew, *, goes_on: bool) -> dict[str, Any]:
+        """What an entry of the deployment's record says, as a run records it."""
+        if goes_on:
+            stored = load_document(self._folder / "run.json")
+            apart = _NOT_STATED if crew.population is None else _NOT_STATED | _OF_PEOPLE
+            kept = {name: value for name, value in stored.items() if name not in apart}
+            return kept if crew.population is None else {**kept, **crew.facts()}
+        settings = self._deployment.settings
+        saved = recorded.get(NETWORK) or Network.of(self._deployment.registry).save()
+        network = Network.load(saved)
+        again = counted_again(network.sensors)
+        said = {name: recorded[name] for name in ACCOUNTED_WITH if name in recorded}
+        optional = {name: recorded[name] for name in ("windows", EXCLUSIONS) if recorded.get(name)}
+        return {
+            "sharpen_operations": OPERATIONS,
+            "delta": settings.delta,
+            **({} if settings.offset is None else {"offset": settings.offset}),
+            **said,
+            **optional,
+            PARTITIONS: recorded["partitions"],
+            "release": {**recorded["release"], "covariance": self._covariance(recorded["release"])},
+            "priors_check": self._check(recorded),
+            "crowd": _crowd(recorded, crew.population),
+            **crew.facts(),
+            "sensors": sensors_fingerprint(SensorRegistry(network.places, network.present)),
+            NETWORK: saved,
+            **({"counted_again": again} if again else {}),
+            "schedule": recorded.get("schedule"),
+            "risk_format": "jsonl",
+            "noise_key": recorded.get("noise_key"),
+            "pseudonym_key": self._pseudonym_key,
+            FETCHED: self._rules[0].sha256,
+        }
+
+    def _check(self, recorded: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The check of the priors: of one that raises ceilings the record has by how much, and of whom."""
+        check, raised = self._deployment.settings.priors_check, recorded.get("priors_check.kappa_min")
+        if check is None or (raised is None and check.is_too_low):
+            return None
+        if raised is not None:
+            update = {"kappa_min": raised, "priors": recorded["priors_check.priors"]}
+            check = check.model_copy(update=update)
+        document: dict[str, Any] = check.model_dump(mode="json")
+        return document
+
+    def _covariance(self, release: Mapping[str, Any]) -> str | None:
+        """Where the covariance of the noise lies on this machine."""
+        recorded, own = release.get("covariance"), self._deployment.settings.release.covariance
+        if recorded is None or own is None or Path(recorded).is_file():
+            return recorded
+        return str(own)
+
+    def _with_covariance(self, facts: Mapping[str, Any]) -> Settings:
+        settings, path = self._deployment.settings, facts["release"].get("covariance")
+        covariance = None if path is None else Path(path)
+        release = settings.release.model_copy(update={"covariance": covariance})
+        return settings.model_copy(update={"release": release})
+
+
+def _as_in_a_run(decision: StepDecision) -> StepDecision:
+    """The decision as a run writes it, whose folder is of one deployment."""
+    return decision.model_copy(update={"deployment": None})
+
+
+def _crowd(recorded: Mapping[str, Any], population: Population | None) -> dict[str, Any] | None:
+    """The crowd's adversary, as a run records it."""
+    if "adversary" not in recorded:
+        return None
+    crowd = {name.removeprefix("crowd."): recorded[name] for name in recorded if name.startswith("crowd.")}
+    crowd["decides"] = recorded["adversary"] == CROWD
+    if population is not None and population.weights is not None:
+        crowd["personas"] = True
+    return crowd
+
+
+def _seconds(entry: Entry) -> float:
+    """When an entry was written."""
+    return datetime.fromisoformat(entry.at).timestamp()
