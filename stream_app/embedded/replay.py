@@ -57,7 +57,7 @@ class _Written:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "risks"
-        self._steps = groupby(whole_lines(folder / "risks.jsonl"), _step_of)
+        self._steps = groupby(whole_lines(folder / "risks.jsonl"), step_of)
         self._next = next(self._steps, None)
 
     def pass_over(self, until: int) -> None:
@@ -94,7 +94,8 @@ class _Written:
         return b"".join(JsonlRisks(columns["person"].tolist()).blocks(step, records)).splitlines()
 
 
-def _step_of(line: bytes) -> int:
+def step_of(line: bytes) -> int:
+    """The step that a line of risks is about; -1 where it says none."""
     found = _STEP.search(line)
     return -1 if found is None else int(found[1])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +40,27 @@ def lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines()
 
 
-def assert_same_figures(copy: Path, run: Path, *, first: int = 0) -> None:
-    """Of the logs, and of every command that reads a run; risks from the step ``first`` on."""
+def assert_same_logs(copy: Path, run: Path, *, first: int = 0, until: int = 10**9) -> None:
+    """Of the steps before ``until``; risks from the step ``first`` on, whatever the order of people."""
     for name in ("decisions.jsonl", "releases.jsonl"):
-        assert lines(copy / name) == lines(run / name)
-    ours, theirs = ([json.loads(each) for each in lines(some / "risks.jsonl")] for some in (copy, run))
-    for kind in ("risk_summary", "risk"):
-        found, expected = (
-            sorted(
-                (each for each in some if each["type"] == kind and each["step"] >= first),
-                key=lambda each: (each["step"], each.get("person", "")),
-            )
-            for some in (ours, theirs)
+        assert lines(copy / name)[:until] == lines(run / name)[:until], name
+    ours, theirs = (
+        sorted(
+            (json.loads(each) for each in lines(some / "risks.jsonl")),
+            key=lambda each: (each["step"], each.get("person", "")),
         )
-        assert found == expected
-        assert found
+        for some in (copy, run)
+    )
+    found, expected = ([each for each in some if first <= each["step"] < until] for some in (ours, theirs))
+    assert found == expected
     assert check_run(copy).faults == ()
+
+
+def assert_same_figures(copy: Path, run: Path) -> None:
+    """Of the logs, and of every command that reads a run."""
+    assert_same_logs(copy, run)
     assert said("verify", copy)
-    if first:
-        return
-    assert read_run(copy).view == read_run(run).view or figures(copy) == figures(run)
+    assert figures(copy) == figures(run)
     documents = [json.loads(said("ledger", some, "--json")) for some in (copy, run)]
     assert documents[0] == documents[1]
     for some in (copy, run):
@@ -85,7 +85,8 @@ def report_text(folder: Path) -> list[str]:
     said("report", folder, "--output", folder / "report.html")
     text = re.sub(r"<(style|svg).*?</\1>", " ", (folder / "report.html").read_text(), flags=re.DOTALL)
     text = re.sub(r"<[^>]*>", "\n", text)
-    text = re.sub(rf"{folder}|\b[0-9a-f]{{8,64}}…?|\d{{4}}-\d\d-\d\dT[\d:]+Z?", "-", text)
+    apart = r"Made .*|Steps 0 to \d+ are.*|.*priors [0-9a-f]{12} of.*|.*last entry is.*"
+    text = re.sub(rf"^({apart})$| But steps 0 to \d+ are .*steps only\.", "", text, flags=re.MULTILINE)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -116,7 +117,7 @@ def test_a_copy_has_the_figures_of_an_embedded_run_and_grows(kafka: Broker, tmp_
         assert (again.steps, again.next_step, again.rejected, again.left_out) == (0, STEPS, 0, ())
         for process in workers:
             assert process.stop() == 0, process.text
-        deployment.embedded(sent)
+        deployment.embedded([*sent[:half], b"no message", *sent[half:]])
     for name in ("decisions.jsonl", "releases.jsonl", "risks.jsonl", "rejected.jsonl"):
         assert (copy / name).read_bytes().startswith(before[name])
     assert_same_figures(copy, tmp_path / "fetched" / "embedded")

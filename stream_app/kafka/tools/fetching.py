@@ -32,7 +32,7 @@ from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.embedded.assembly import SnapshotCache, people_accounts, restore_accounts
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.embedded.replay import settings_then
+from stream_app.embedded.replay import settings_then, step_of
 from stream_app.exceptions import OutputLockedError, RunChangedError, restoring
 from stream_app.kafka.broker.clients import LogError, Reader, consuming, records, spans
 from stream_app.kafka.deployment.deployment import Deployment
@@ -367,8 +367,8 @@ class _WrittenRisks:
             if isinstance(found, RiskStep):
                 summary = RiskSummary.model_validate_json(line)
                 self._summaries.setdefault(summary.step, {})[record.partition] = summary
-            elif found is None and record.key is not None:
-                self._lines.setdefault(int(record.key), {}).setdefault(record.partition, {})[line] = None
+            elif found is None:
+                self._lines.setdefault(step_of(line), {}).setdefault(record.partition, {})[line] = None
 
 
 # Writing the folder.
