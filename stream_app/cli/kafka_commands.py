@@ -477,11 +477,11 @@ def fetch(
 ) -> None:
     """Copy a deployment's log from Kafka into a folder, to report on.
 
-    Takes decisions, releases, late values, dead letters, people by pseudonym and the record of what held when,
-    and accounts every step for the folder's own files. Then report, ledger, export, verify, replay and serve
-    read the folder as that of `tallyguard run`. Call it again, daily or before a report: it adds what is new,
-    and completes a call that was interrupted. No run continues the folder. Needs the settings of the
-    deployment, the rights of an officer, and no key.
+    Takes decisions, releases, late values, dead letters, people by pseudonym and the record of what held
+    when, and accounts every step. Then report, ledger, export, verify, replay and serve read the folder as
+    that of `tallyguard run`. Call it again, daily or before a report: it adds what is new, and completes a
+    call that was interrupted. No run continues the folder. Needs the settings of the deployment, the rights
+    of an officer, and no key.
 
     Where people changed, steps before the change that were not fetched by then are taken as the account
     workers wrote them, which the broker keeps for 90 days; their quantiles are upper ends.

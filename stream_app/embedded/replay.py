@@ -106,7 +106,8 @@ def replay_run(
     """Account every step of a run's folder again, up to its last commit; ``take`` gets every line.
 
     ``given`` says where evidence lies, if it is not beside the folder, and ``priors`` whose it is. Steps of a
-    version that kept no record are passed over. :class:`OutputError` where the folder has no copy of its
+    version that kept no record are passed over, and those that a copy of a deployment on Kafka has from the
+    workers, whose people were nowhere any more. :class:`OutputError` where the folder has no copy of its
     people, or no description.
     """
     settings = settings_of_run(folder, given)
@@ -118,6 +119,10 @@ def replay_run(
     written = _Written(folder)
     written.pass_over(result.passed_over)
     for span in _spans(settings, recorded):
+        if PRIORS not in span.facts:
+            written.pass_over(span.until)
+            result.passed_over += span.until - span.first
+            continue
         result.people = int(span.facts.get("people", 0))
         if span.version not in (own_version(), *result.versions):
             result.versions.append(span.version)

@@ -314,7 +314,7 @@ class Comparison:
     """The replay beside what was written; ``examples`` are the first lines that differ.
 
     ``versions`` are those of the program that accounted some of the steps, where they are not this one. The
-    first ``passed_over`` steps are of a version that did not record what they were accounted with.
+    ``passed_over`` steps cannot be computed again, as what they were accounted with is not known.
     """
 
     steps: int = 0
