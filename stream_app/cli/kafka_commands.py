@@ -481,7 +481,7 @@ def fetch(
     when, and accounts every step. Then report, ledger, export, verify, replay and serve read the folder as
     that of `tallyguard run`. Call it again, daily or before a report: it adds what is new, and completes a
     call that was interrupted. No run continues the folder. Needs the settings of the deployment, the rights
-    of an officer, and no key.
+    of the role archive, and no key.
 
     Where people changed, steps before the change that were not fetched by then are taken as the account
     workers wrote them, which the broker keeps for 90 days; their quantiles are upper ends.

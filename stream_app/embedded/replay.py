@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.priors import Population
-from stream_app.embedded.assembly import people_accounts, reveal_renewed
+from stream_app.embedded.restored_accounts import people_accounts, reveal_renewed
 from stream_app.exceptions import OutputError
 from stream_app.setup.given_priors import as_set
 from stream_app.setup.priors_verdict import priors_check_of

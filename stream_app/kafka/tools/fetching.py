@@ -30,12 +30,12 @@ from accounting.settings import OPERATIONS
 from models.mechanisms import MECHANISMS
 from models.priors import Population
 from models.releases import SensorRegistry
-from stream_app.embedded.assembly import SnapshotCache, people_accounts, restore_accounts
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.replay import settings_then, step_of
+from stream_app.embedded.restored_accounts import SnapshotCache, people_accounts, restore_accounts
 from stream_app.exceptions import OutputLockedError, RunChangedError, restoring
 from stream_app.kafka.broker.clients import LogError, Reader, consuming, records, spans
-from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.deployment import DRAWS, Deployment
 from stream_app.kafka.deployment.log_reader import last_step, last_summary
 from stream_app.kafka.deployment.records import (
     DEAD_LETTER,
@@ -65,7 +65,7 @@ from stream_app.setup.run_folder.manifest import (
     PARTITIONS,
     require_copy,
 )
-from stream_app.setup.run_folder.people_record import KEPT, PRIORS, PeopleOfRun, load_kept
+from stream_app.setup.run_folder.people_record import KEPT, PRIORS, PeopleChange, PeopleOfRun, load_kept
 from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, REJECTED, RISKS, load_progress
 from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, check_head, head_of
 from stream_app.setup.run_folder.run_settings import (
@@ -103,7 +103,7 @@ class Fetched(NamedTuple):
 def fetch(deployment: Deployment, folder: Path) -> Fetched:
     """Add to a folder, which may be new, all that the deployment has published and accounted since.
 
-    :class:`~stream_app.exceptions.RunChangedError` for the folder of a run, or a copy of another deployment;
+    :class:`~stream_app.exceptions.RunChangedError` for a folder that is no copy of this deployment;
     :class:`LogError` where a log lacks what it must hold. Refuses settings that the deployment does not have.
     """
     if not deployment.join():
@@ -429,7 +429,8 @@ class _Copy:
         self._left_out: list[str] = []
         self._written: _WrittenRisks | None = None
         self._pseudonym_key = deployment.record.pseudonym_key()
-        self._now = self._people_now()
+        self._by_draws: dict[int, Population] = {}
+        self._count = self._people_now(deployment.settings.draws).everybody
         self._revised = self._rejected = 0
 
     def go_on(self) -> Fetched:
@@ -452,7 +453,7 @@ class _Copy:
                 break
         return Fetched(
             self._next_step - self._begun,
-            *(self._next_step, self._now.count, self._revised, self._rejected),
+            *(self._next_step, self._count, self._revised, self._rejected),
             tuple(self._left_out),
         )
 
@@ -471,7 +472,7 @@ class _Copy:
 
     def _until(self) -> int:
         """The first step that is not taken: of people who are known, as their workers have them."""
-        since = self._people[-1].step if self._people else 0
+        since = max((each.step for each in self._people if _changes_people(each)), default=0)
         topics, until = self._deployment.topics, self._logs.until
         if since >= until:
             return until
@@ -488,43 +489,43 @@ class _Copy:
             )
             return since
         said = [each.people for each in known if each.people is not None]
-        if len(said) == topics.partitions and sum(said) != self._now.count:
+        if len(said) == topics.partitions and sum(said) != self._count:
             raise LogError(
                 f"{topics.persons} must hold the people that the account workers have accounted",
-                f"{self._now.count:,}, where the last risks are of {sum(said):,}",
+                f"{self._count:,}, where the last risks are of {sum(said):,}",
                 "a load of people goes on, was interrupted, or was not noticed by all workers yet: complete "
                 "it, wait for the next step, and fetch again",
             )
         return until
 
-    def _people_now(self) -> _Crew:
-        """The people on the topic."""
-        deployment = self._deployment
-        with consuming(deployment.connection) as reader:
-            changes = read_people(reader, deployment)
-        entries = [each for own in changes.values() for each in own.values() if each is not None]
-        found = people_of(entries, deployment.location_names)
-        assumed = min((each.assumed for each in entries if each.assumed is not None), default=None)
-        since = found.effective_from if found.effective_from.any() else None
-        population = replace(found.population, assumed=assumed, effective_from=since)
-        return _Crew(population, population.everybody)
+    def _people_now(self, draws: int) -> Population:
+        """The people on the topic, with so many chains for each."""
+        if draws not in self._by_draws:
+            deployment = self._deployment
+            with consuming(deployment.connection) as reader:
+                changes = read_people(reader, deployment, draws)
+            entries = [each for own in changes.values() for each in own.values() if each is not None]
+            found = people_of(entries, deployment.location_names)
+            assumed = min((each.assumed for each in entries if each.assumed is not None), default=None)
+            since = found.effective_from if found.effective_from.any() else None
+            self._by_draws[draws] = replace(found.population, assumed=assumed, effective_from=since)
+        return self._by_draws[draws]
 
-    def _crew(self, step: int, until: int) -> _Crew:
-        """The people of the steps from one on."""
-        if self._of_people == len(self._people):
-            return self._now
+    def _crew(self, draws: int, until: int) -> _Crew:
+        """The people of the steps from the next one on."""
+        if not any(map(_changes_people, self._people[self._of_people :])):
+            population = self._people_now(draws)
+            return _Crew(population, population.everybody)
         run = load_run(self._folder) if (self._folder / "run.json").is_file() else {}
-        if self._of_people == self._fetched_people and KEPT in run and not run.get("drawn"):
+        has_changed = any(map(_changes_people, self._people[self._fetched_people : self._of_people]))
+        if KEPT in run and draws == 1 and not has_changed:
             kept = load_kept(self._folder, run[KEPT])
-            kept = replace(
-                kept,
-                location_names=self._deployment.location_names,
-                assumed=run.get("assumed_habits"),
-            )
+            names, assumed = self._deployment.location_names, run.get("assumed_habits")
+            kept = replace(kept, location_names=names, assumed=assumed)
             return _Crew(kept, kept.everybody)
-        if step >= until:
+        if self._next_step >= until:
             return _Crew(None, int(run.get("people", 0)))
-        return _Crew(None, self._risks.people(step))
+        return _Crew(None, self._risks.people(self._next_step))
 
     @property
     def _risks(self) -> _WrittenRisks:
@@ -539,7 +540,7 @@ class _Copy:
         elif turn is not None:
             self._of_rules += 1
         rule = self._rules[self._of_rules - 1]
-        crew = self._crew(self._next_step, until)
+        crew = self._crew(int(rule.facts.get(DRAWS, 1)), until)
         facts = self._facts(rule.facts, crew, goes_on=turn is None)
         description = self._description()
         settings = settings_then(self._deployment.settings, facts, description)
@@ -736,6 +737,11 @@ class _Copy:
         covariance = None if path is None else Path(path)
         release = settings.release.model_copy(update={"covariance": covariance})
         return settings.model_copy(update={"release": release})
+
+
+def _changes_people(entry: Entry) -> bool:
+    """Whether there are others, or with other priors, from an entry of the record of people on."""
+    return PeopleChange(**entry.about["people"])._replace(rule=None) != PeopleChange()
 
 
 def _as_in_a_run(decision: StepDecision) -> StepDecision:
