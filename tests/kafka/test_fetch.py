@@ -56,6 +56,18 @@ def assert_same_logs(copy: Path, run: Path, *, first: int = 0, until: int = 10**
     assert check_run(copy).faults == ()
 
 
+def assert_as_written(copy: Path, deployment: OnKafka) -> None:
+    """Decisions, releases and risks of single people are those on the topics."""
+    decisions = [json.loads(each) for each in deployment.values(deployment.topics.decisions)]
+    for each in decisions:
+        each.pop("deployment")
+    assert [json.loads(each) for each in lines(copy / "decisions.jsonl")] == decisions
+    assert lines(copy / "releases.jsonl") == deployment.releases()
+    risks = lines(copy / "risks.jsonl")
+    assert sorted(line for line in risks if b'"type":"risk",' in line) == deployment.person_risks()
+    assert check_run(copy).faults == ()
+
+
 def assert_same_figures(copy: Path, run: Path) -> None:
     """Of the logs, and of every command that reads a run."""
     assert_same_logs(copy, run)

@@ -14,7 +14,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.wire import Activation, Reading
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city, wait_until
-from tests.kafka.test_fetch import assert_same_logs, fetched
+from tests.kafka.test_fetch import assert_as_written, assert_same_logs, fetched
 from tests.stream_app.kafka.test_deployment_record import REFUTED
 
 CHANGE, STEPS = 8, 16
@@ -156,4 +156,4 @@ def test_a_check_of_the_priors_and_a_crowd_come_while_a_deployment_runs_and_the_
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
         fetched(deployment, tmp_path / "copy")
-        assert_same_logs(tmp_path / "copy", output)
+        assert_as_written(tmp_path / "copy", deployment)

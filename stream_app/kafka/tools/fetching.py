@@ -65,7 +65,14 @@ from stream_app.setup.run_folder.manifest import (
     PARTITIONS,
     require_copy,
 )
-from stream_app.setup.run_folder.people_record import KEPT, PRIORS, PeopleChange, PeopleOfRun, load_kept
+from stream_app.setup.run_folder.people_record import (
+    KEPT,
+    PRIORS,
+    PeopleChange,
+    PeopleOfRun,
+    digest_of,
+    load_kept,
+)
 from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, REJECTED, RISKS, load_progress
 from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, check_head, head_of
 from stream_app.setup.run_folder.run_settings import (
@@ -374,31 +381,37 @@ class _WrittenRisks:
 # Writing the folder.
 
 
-class _Turn(NamedTuple):
-    """An entry of the deployment's record from whose step on something else holds."""
+class _Change(NamedTuple):
+    """An entry of the deployment's record, from whose step on something else holds."""
 
     entry: Entry
     is_of_people: bool
 
 
 @dataclass
-class _Crew:
-    """The people of some steps: None where they are nowhere any more, and then how many they were."""
+class _PeopleThen:
+    """The people of some steps, and what a record says of them; None where they are nowhere any more."""
 
     population: Population | None
-    count: int
+    facts: Mapping[str, Any]
 
-    def facts(self) -> dict[str, Any]:
-        """What a record says of them."""
-        if self.population is None:
-            return {"people": self.count, "drawn": None, "assumed_habits": None}
-        own = PeopleOfRun(self.population, self.population.people, self.population.fingerprint)
-        return {
-            "people": self.population.everybody,
-            "drawn": drawn_from(self.population),
-            "assumed_habits": self.population.assumed,
-            **own.facts(),
-        }
+    @classmethod
+    def of(cls, population: Population) -> _PeopleThen:
+        """People whose priors are at hand."""
+        own = PeopleOfRun(population, population.people, population.fingerprint)
+        said = {"drawn": drawn_from(population), "assumed_habits": population.assumed, **own.facts()}
+        return cls(population, {"people": population.everybody, **said})
+
+    @property
+    def own(self) -> Population | None:
+        """They as the record names them; None where the folder has its copy already, or nobody has."""
+        people = self.population
+        return people if people is not None and digest_of(people) == self.facts.get(KEPT) else None
+
+    @classmethod
+    def lost(cls, count: int) -> _PeopleThen:
+        """So many people, of whom there is no more than what the workers wrote."""
+        return cls(None, {"people": count, "drawn": None, "assumed_habits": None})
 
 
 class _Copy:
@@ -438,18 +451,18 @@ class _Copy:
         self._logs.begin(self._taken)
         self._check_last()
         until = self._until()
-        turns = [
-            *(_Turn(each, False) for each in self._rules[self._of_rules :]),
-            *(_Turn(each, True) for each in self._people[self._of_people :]),
+        changes = [
+            *(_Change(each, False) for each in self._rules[self._of_rules :]),
+            *(_Change(each, True) for each in self._people[self._of_people :]),
         ]
-        turns = [each for each in turns if each.entry.step < until]
-        turns.sort(key=lambda each: (each.entry.step, each.entry.at, each.is_of_people))
-        starts: list[_Turn | None] = [*([None] if self._of_rules else []), *turns]
-        ends = [*(each.entry.step for each in turns), until]
+        changes = [each for each in changes if each.entry.step < until]
+        changes.sort(key=lambda each: (each.entry.step, each.is_of_people))  # each record in its own order
+        starts: list[_Change | None] = [*([None] if self._of_rules else []), *changes]
+        ends = [*(each.entry.step for each in changes), until]
         if len(ends) > len(starts):
             ends = ends[1:]
-        for number, (turn, end) in enumerate(zip(starts, ends, strict=True)):
-            if not self._take_turn(turn, end, is_last=number + 1 == len(starts)):
+        for number, (change, end) in enumerate(zip(starts, ends, strict=True)):
+            if not self._take_until(change, end, is_last=number + 1 == len(starts)):
                 break
         return Fetched(
             self._next_step - self._begun,
@@ -511,21 +524,19 @@ class _Copy:
             self._by_draws[draws] = replace(found.population, assumed=assumed, effective_from=since)
         return self._by_draws[draws]
 
-    def _crew(self, draws: int, until: int) -> _Crew:
+    def _people_then(self, draws: int, until: int) -> _PeopleThen:
         """The people of the steps from the next one on."""
         if not any(map(_changes_people, self._people[self._of_people :])):
-            population = self._people_now(draws)
-            return _Crew(population, population.everybody)
+            return _PeopleThen.of(self._people_now(draws))
         run = load_run(self._folder) if (self._folder / "run.json").is_file() else {}
         has_changed = any(map(_changes_people, self._people[self._fetched_people : self._of_people]))
         if KEPT in run and draws == 1 and not has_changed:
-            kept = load_kept(self._folder, run[KEPT])
             names, assumed = self._deployment.location_names, run.get("assumed_habits")
-            kept = replace(kept, location_names=names, assumed=assumed)
-            return _Crew(kept, kept.everybody)
+            kept = replace(load_kept(self._folder, run[KEPT]), location_names=names, assumed=assumed)
+            return _PeopleThen(kept, {name: run[name] for name in _OF_PEOPLE if name in run})
         if self._next_step >= until:
-            return _Crew(None, int(run.get("people", 0)))
-        return _Crew(None, self._risks.people(self._next_step))
+            return _PeopleThen.lost(int(run.get("people", 0)))
+        return _PeopleThen.lost(self._risks.people(self._next_step))
 
     @property
     def _risks(self) -> _WrittenRisks:
@@ -533,34 +544,34 @@ class _Copy:
             self._written = _WrittenRisks(self._logs.reader(), self._deployment)
         return self._written
 
-    def _take_turn(self, turn: _Turn | None, until: int, *, is_last: bool) -> bool:
+    def _take_until(self, change: _Change | None, until: int, *, is_last: bool) -> bool:
         """The steps from an entry on (None: from where the last call ended) to the next; whether all came."""
-        if turn is not None and turn.is_of_people:
+        if change is not None and change.is_of_people:
             self._of_people += 1
-        elif turn is not None:
+        elif change is not None:
             self._of_rules += 1
         rule = self._rules[self._of_rules - 1]
-        crew = self._crew(int(rule.facts.get(DRAWS, 1)), until)
-        facts = self._facts(rule.facts, crew, goes_on=turn is None)
+        people = self._people_then(int(rule.facts.get(DRAWS, 1)), until)
+        facts = self._facts(rule.facts, people, goes_on=change is None)
         description = self._description()
         settings = settings_then(self._deployment.settings, facts, description)
         network = Network.load(facts[NETWORK])
         registry = SensorRegistry(network.places, network.present)
         about: dict[str, Any] = {DESCRIPTION: description.document()}
-        if turn is not None:
-            about |= {name: value for name, value in turn.entry.about.items() if name != DESCRIPTION}
-            about["recorded"] = {"entry": turn.entry.number, "sha256": turn.entry.sha256}
+        if change is not None:
+            about |= {name: value for name, value in change.entry.about.items() if name != DESCRIPTION}
+            about["recorded"] = {"entry": change.entry.number, "sha256": change.entry.sha256}
             about["counted_in_a_step"] = counted_in_a_step(registry)
         tiers = [each for each in settings.release.tiers if each in self._logs.tiers]
-        author = Author.given() if turn is None else Author(turn.entry.by, turn.entry.reason)
+        author = Author.given() if change is None else Author(change.entry.by, change.entry.reason)
         journal = Journal(
             self._folder,
             facts,
             tiers=tuple(tiers),
             author=author,
             about=about,
-            keep=partial(keep_named, self._folder, crew.population, self._with_covariance(facts)),
-            now_seconds=time.time if turn is None else partial(_seconds, turn.entry),
+            keep=partial(keep_named, self._folder, people.own, self._with_covariance(facts)),
+            now_seconds=time.time if change is None else partial(_seconds, change.entry),
             watches_devices=self._deployment.settings.quality.watches,
         )
         with closing(journal):
@@ -570,7 +581,7 @@ class _Copy:
                     "another one, which has added to it meanwhile",
                     "fetch again",
                 )
-            has_all = self._take_steps(journal, crew, settings, facts, tiers, until)
+            has_all = self._take_steps(journal, people, settings, facts, tiers, until)
             if is_last or not has_all:
                 self._take_rest(journal)
             last = journal.last_commit
@@ -582,7 +593,7 @@ class _Copy:
     def _take_steps(
         self,
         journal: Journal,
-        crew: _Crew,
+        people: _PeopleThen,
         settings: Settings,
         facts: Mapping[str, Any],
         tiers: Collection[str],
@@ -599,7 +610,7 @@ class _Copy:
             return Decided.logged(decision, registries.at(decision.step), has_crowd=settings.has_crowd)
 
         nobody = Population.pack((), deployment.location_names)
-        population = nobody if crew.population is None else crew.population
+        population = nobody if people.population is None else people.population
         basis = {name: value for name, value in facts.items() if name not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(folder, basis, 0.0)
         accounted = people_accounts(
@@ -623,7 +634,7 @@ class _Copy:
             spent.charge(decided.schedule)
             journal.keep(DECISIONS, _as_in_a_run(decision).line())
             journal.publish(release)
-            for lines in self._risk_lines(crew, accounted, risks, step):
+            for lines in self._risk_lines(people, accounted, risks, step):
                 journal.keep(RISKS, lines)
             self._next_step = step + 1
             if self._next_step % _TOGETHER == 0:
@@ -634,12 +645,12 @@ class _Copy:
         return has_all
 
     def _risk_lines(
-        self, crew: _Crew, accounted: PeopleAccounts, risks: JsonlRisks, step: int
+        self, people: _PeopleThen, accounted: PeopleAccounts, risks: JsonlRisks, step: int
     ) -> Iterator[bytes]:
         """What is written of a step's risks: as accounted here, or as the workers wrote it."""
-        if crew.population is None:
+        if people.population is None:
             yield self._risks.of(step)
-        elif len(crew.population):
+        elif len(people.population):
             yield accounted.named(accounted.summary()).line()
             yield from risks.blocks(step, accounted.records())
 
@@ -680,13 +691,13 @@ class _Copy:
                 return Description.read(entry.about[DESCRIPTION])
         return self._deployment.description
 
-    def _facts(self, recorded: Mapping[str, Any], crew: _Crew, *, goes_on: bool) -> dict[str, Any]:
+    def _facts(self, recorded: Mapping[str, Any], people: _PeopleThen, *, goes_on: bool) -> dict[str, Any]:
         """What an entry of the deployment's record says, as a run records it."""
         if goes_on:
             stored = load_document(self._folder / "run.json")
-            apart = _NOT_STATED if crew.population is None else _NOT_STATED | _OF_PEOPLE
+            apart = _NOT_STATED if people.population is None else _NOT_STATED | _OF_PEOPLE
             kept = {name: value for name, value in stored.items() if name not in apart}
-            return kept if crew.population is None else {**kept, **crew.facts()}
+            return kept if people.population is None else {**kept, **people.facts}
         settings = self._deployment.settings
         saved = recorded.get(NETWORK) or Network.of(self._deployment.registry).save()
         network = Network.load(saved)
@@ -702,8 +713,8 @@ class _Copy:
             PARTITIONS: recorded["partitions"],
             "release": {**recorded["release"], "covariance": self._covariance(recorded["release"])},
             "priors_check": self._check(recorded),
-            "crowd": _crowd(recorded, crew.population),
-            **crew.facts(),
+            "crowd": _crowd(recorded, people.population),
+            **people.facts,
             "sensors": sensors_fingerprint(SensorRegistry(network.places, network.present)),
             NETWORK: saved,
             **({"counted_again": again} if again else {}),

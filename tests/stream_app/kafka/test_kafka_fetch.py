@@ -186,7 +186,7 @@ CHANGE = {"added": 2, "removed": 2, "renewed": 0, "earlier": 0, "rule": None}
 
 
 def test_what_changed_and_who_said_so_is_in_the_copy(topics: TopicsInMemory, tmp_path: Path) -> None:
-    """Fetched at each change, or once at the end: the figures of an embedded run that changed as it did."""
+    """Fetched at each change, or once before, or at the end: the figures of a run that changed as it did."""
     run_folder, source = tmp_path / "run", tmp_path / "input.jsonl"
     release = {"mechanism": "gaussian", "sigma": 5.0}
     files = tmp_path / "files"
@@ -204,7 +204,7 @@ def test_what_changed_and_who_said_so_is_in_the_copy(topics: TopicsInMemory, tmp
         (16, late, ruled),
         (STEPS, late, {**ruled, **keyed}),
     ]
-    copies = {name: tmp_path / name for name in ("each", "last")}
+    copies = {name: tmp_path / name for name in ("each", "before", "last")}
     for until, people, more in turns:
         source.write_bytes(b"".join(each for each in lines if json.loads(each)["step"] < until))
         options = RunOptions(
@@ -221,6 +221,8 @@ def test_what_changed_and_who_said_so_is_in_the_copy(topics: TopicsInMemory, tmp
         key = NoiseKey.parse(chosen.noise_key_secret.get_secret_value()).fingerprint()  # type: ignore[union-attr]
         if until == 8:
             made.begin(people, key)
+            made.publish(5)
+            fetch(made.deployment, copies["before"])
         elif until == 12:
             made.load(people, CHANGE)
         else:
@@ -229,8 +231,10 @@ def test_what_changed_and_who_said_so_is_in_the_copy(topics: TopicsInMemory, tmp
         made.publish(until)
         found = fetch(made.deployment, copies["each"])
         assert (found.next_step, found.people) == (until, 6)
+    fetch(made.deployment, copies["before"])
     fetch(made.deployment, copies["last"])
-    assert_same(copies["each"], run_folder)
+    for name in ("each", "before"):
+        assert_same(copies[name], run_folder)
     whole = read_run(run_folder)
     for copy in copies.values():
         log = read_run(copy)
