@@ -51,18 +51,19 @@ def assert_same_logs(copy: Path, run: Path, *, first: int = 0, until: int = 10**
         )
         for some in (copy, run)
     )
+    for each in (*ours, *theirs):
+        each.pop("chains", None)  # the digest of chains by the names and the order of people
     found, expected = ([each for each in some if first <= each["step"] < until] for some in (ours, theirs))
     assert found == expected
     assert check_run(copy).faults == ()
 
 
 def assert_as_written(copy: Path, deployment: OnKafka) -> None:
-    """Decisions, releases and risks of single people are those on the topics."""
+    """Decisions and risks of single people are those on the topics."""
     decisions = [json.loads(each) for each in deployment.values(deployment.topics.decisions)]
     for each in decisions:
         each.pop("deployment")
     assert [json.loads(each) for each in lines(copy / "decisions.jsonl")] == decisions
-    assert lines(copy / "releases.jsonl") == deployment.releases()
     risks = lines(copy / "risks.jsonl")
     assert sorted(line for line in risks if b'"type":"risk",' in line) == deployment.person_risks()
     assert check_run(copy).faults == ()

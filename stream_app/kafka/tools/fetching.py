@@ -34,9 +34,9 @@ from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.replay import settings_then, step_of
 from stream_app.embedded.restored_accounts import SnapshotCache, people_accounts, restore_accounts
 from stream_app.exceptions import OutputLockedError, RunChangedError, restoring
-from stream_app.kafka.broker.clients import LogError, Reader, consuming, records, spans
+from stream_app.kafka.broker.clients import LogError, Reader, TopicError, consuming, records, spans
 from stream_app.kafka.deployment.deployment import DRAWS, Deployment
-from stream_app.kafka.deployment.log_reader import last_step, last_summary
+from stream_app.kafka.deployment.log_reader import describe_topics, last_step, last_summary
 from stream_app.kafka.deployment.records import (
     DEAD_LETTER,
     DECISION,
@@ -243,6 +243,8 @@ class _Logs:
         """Ends are looked up in an order in which none is ahead of what it rests on."""
         self._deployment, self._opened = deployment, opened
         topics = deployment.topics
+        passing = {REJECTED: topics.rejected} | ({QUALITY: topics.quality} if topics.watches_devices else {})
+        _require_topics(deployment, passing.values())
         self.revised = self._log(topics.revised, RELEASE) if topics.has_revised else None
         late_of = {tier: topics.revised_tier(tier) for tier in (topics.tiers if topics.has_revised else ())}
         self._late_of = {tier: self._log(topic, RELEASE) for tier, topic in late_of.items()}
@@ -251,7 +253,6 @@ class _Logs:
         self.decisions = self._log(topics.decisions, DECISION)
         self._releases = self._log(topics.releases, RELEASE)
         self.tiers = {tier: self._log(topics.tier(tier), RELEASE) for tier in topics.tiers}
-        passing = {REJECTED: topics.rejected} | ({QUALITY: topics.quality} if topics.watches_devices else {})
         self.passing = {name: _Passing(self.reader(), topic) for name, topic in passing.items()}
 
     def reader(self) -> Reader:
@@ -302,6 +303,21 @@ class _Logs:
             own = _entries([release]).items()
             entries = tuple(_with_tiers(key, entry, of_tiers) for key, entry in own)
             yield release.model_copy(update={"releases": entries})
+
+
+def _require_topics(deployment: Deployment, passing: Iterable[str]) -> None:
+    """:class:`TopicError` that names every topic which is not there."""
+    topics = deployment.topics
+    wanted = [topics.decisions, topics.releases, topics.persons, topics.risks, *topics.of_tiers, *passing]
+    wanted += [topics.revised] if topics.has_revised else []
+    wanted += [topics.whole] if topics.regions else []
+    there = describe_topics(deployment.connection, wanted)
+    if missing := sorted(set(wanted) - there.keys()):
+        raise TopicError(
+            "every topic of a deployment must be there to be fetched",
+            f"no {', '.join(missing)}",
+            f"{restoring('it')}; if the settings ask for a new one: `tallyguard topics create`",
+        )
 
 
 _Key = tuple[int, str, int | None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.broker.clients import Reader, TopicError
+from stream_app.kafka.broker.clients import Reader
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP, RiskStep, person_records
@@ -51,6 +51,7 @@ class TopicsInMemory:
         for module in (fetching, replay, deployment_module):
             self.monkeypatch.setattr(module, "records", self.records)
         self.monkeypatch.setattr(fetching, "spans", self.spans)
+        self.monkeypatch.setattr(fetching, "describe_topics", self.describe)
         self.monkeypatch.setattr(fetching, "last_step", self.last_step)
         self.monkeypatch.setattr(fetching, "last_summary", self.last_summary)
 
@@ -60,12 +61,13 @@ class TopicsInMemory:
         own = self.log.setdefault((topic, partition or 0), [])
         own.append(Record(topic, partition or 0, len(own), key, value))
 
+    def describe(self, _: object, topics: Iterable[str]) -> dict[str, None]:
+        return dict.fromkeys(each for each in topics if each not in self.missing)
+
     def values(self, topic: str) -> list[bytes | None]:
         return [each.value for each in self.records(None, topic)]
 
     def spans(self, _: object, topic: str) -> Mapping[int, tuple[int, int]]:
-        if topic in self.missing:
-            raise TopicError("a topic must exist", topic, "run `tallyguard topics create`")
         found = {number: len(own) for (name, number), own in self.log.items() if name == topic}
         return {number: (self.begins.get(topic, 0), end) for number, end in (found or {0: 0}).items()}
 
