@@ -102,6 +102,10 @@ def test_a_client_without_the_right_is_told_so(secured: tuple[Broker, Path], tmp
             assert tail.ended() == 1
             assert "must" in tail.text
             assert "Traceback" not in tail.text
+        copied = deployment.command("fetch", str(tmp_path / "copy"), **as_user("public"))
+        assert copied.ended() == 1
+        assert "must" in copied.text
+        assert "Traceback" not in copied.text
         worker = deployment.start("account", **as_user("stranger"))
         assert worker.ended() == 1
         assert "Traceback" not in worker.text

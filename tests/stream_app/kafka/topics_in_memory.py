@@ -17,7 +17,7 @@ from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP, RiskStep, person_records
 from stream_app.kafka.release.release_log import StepRecords
-from stream_app.kafka.tools import fetching, replay
+from stream_app.kafka.tools import fetched_logs, fetching, replay
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.steps import JsonlRisks
@@ -45,14 +45,14 @@ class TopicsInMemory:
 
     def __post_init__(self) -> None:
         reader = Reader(None, lambda work: work)
-        for module in (fetching, deployment_module):
+        for module in (fetching, fetched_logs, deployment_module):
             self.monkeypatch.setattr(module, "consuming", lambda _: nullcontext(reader))
         self.monkeypatch.setattr(deployment_module, "writing", lambda _: nullcontext(self))
-        for module in (fetching, replay, deployment_module):
+        for module in (fetched_logs, replay, deployment_module):
             self.monkeypatch.setattr(module, "records", self.records)
-        self.monkeypatch.setattr(fetching, "spans", self.spans)
-        self.monkeypatch.setattr(fetching, "describe_topics", self.describe)
-        self.monkeypatch.setattr(fetching, "last_step", self.last_step)
+        self.monkeypatch.setattr(fetched_logs, "spans", self.spans)
+        self.monkeypatch.setattr(fetched_logs, "describe_topics", self.describe)
+        self.monkeypatch.setattr(fetched_logs, "last_step", self.last_step)
         self.monkeypatch.setattr(fetching, "last_summary", self.last_summary)
 
     def send(
