@@ -254,8 +254,8 @@ def refuse_copy(folder: Path) -> None:
         raise RunChangedError(
             f"{folder} must be the folder of a run, to be continued",
             "a copy of a deployment on Kafka, whose steps are decided there",
-            "name another folder for the run; `tallyguard fetch` adds to the copy what is published, and a key "
-            "on Kafka is advanced without --output",
+            "name another folder for the run; `tallyguard fetch` adds to the copy what is published, and a "
+            "key on Kafka is advanced without --output",
         )
 
 
