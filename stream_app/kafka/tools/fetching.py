@@ -112,12 +112,13 @@ def fetch(deployment: Deployment, folder: Path) -> Fetched:
     if not deployment.join():
         raise _nothing_decided(deployment)
     with broker_errors(deployment.connection), ExitStack() as opened:
-        logs = Logs(deployment, opened)  # before the record, which is written before the steps
+        # the record last: an entry is written before the steps, and before the people, that it is about
+        logs, now = Logs(deployment, opened), _people_on(deployment, deployment.settings.draws)
         rules, people = deployment.record.entries(), deployment.record.people()
         if not rules:
             raise _nothing_decided(deployment)
         require_copy(folder, rules[0].sha256)
-        return _Copy(deployment, folder, logs, rules, people).go_on()
+        return _Copy(deployment, folder, logs, now, rules, people).go_on()
 
 
 def _nothing_decided(deployment: Deployment) -> LogError:
@@ -126,6 +127,17 @@ def _nothing_decided(deployment: Deployment) -> LogError:
         f"no entry in {deployment.record.record_name}",
         "start its workers first; if it runs, check kafka.prefix and kafka.servers",
     )
+
+
+def _people_on(deployment: Deployment, draws: int) -> Population:
+    """The people on the topic, with so many chains for each."""
+    with consuming(deployment.connection) as reader:
+        changes = read_people(reader, deployment, draws)
+    entries = [each for own in changes.values() for each in own.values() if each is not None]
+    found = people_of(entries, deployment.location_names)
+    assumed = min((each.assumed for each in entries if each.assumed is not None), default=None)
+    since = found.effective_from if found.effective_from.any() else None
+    return replace(found.population, assumed=assumed, effective_from=since)
 
 
 class _Change(NamedTuple):
@@ -169,6 +181,7 @@ class _Copy:
         deployment: Deployment,
         folder: Path,
         logs: Logs,
+        now: Population,
         rules: Sequence[Entry],
         people: Sequence[Entry],
     ) -> None:
@@ -189,8 +202,7 @@ class _Copy:
         self._left_out: list[str] = []
         self._written: WrittenRisks | None = None
         self._pseudonym_key = deployment.record.pseudonym_key()
-        self._by_draws: dict[int, Population] = {}
-        self._count = self._people_now(deployment.settings.draws).everybody
+        self._by_draws, self._count = {deployment.settings.draws: now}, now.everybody
         self._revised = self._rejected = 0
 
     def go_on(self) -> Fetched:
@@ -261,14 +273,7 @@ class _Copy:
     def _people_now(self, draws: int) -> Population:
         """The people on the topic, with so many chains for each."""
         if draws not in self._by_draws:
-            deployment = self._deployment
-            with consuming(deployment.connection) as reader:
-                changes = read_people(reader, deployment, draws)
-            entries = [each for own in changes.values() for each in own.values() if each is not None]
-            found = people_of(entries, deployment.location_names)
-            assumed = min((each.assumed for each in entries if each.assumed is not None), default=None)
-            since = found.effective_from if found.effective_from.any() else None
-            self._by_draws[draws] = replace(found.population, assumed=assumed, effective_from=since)
+            self._by_draws[draws] = _people_on(self._deployment, draws)
         return self._by_draws[draws]
 
     def _people_then(self, draws: int, until: int) -> _PeopleThen:
