@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -459,3 +460,21 @@ def test_an_entry_of_the_record_that_was_there_must_be_there(made: OfARun, tmp_p
     made.topics.log[topic, 0] = [each for each in log if each.key != b"people-0"]
     with pytest.raises(RecordDamagedError, match="must hold the 1 entries that were written"):
         fetch(made.deployment, copy)
+
+
+def test_personas_that_stand_for_many_are_copied_with_their_numbers(
+    topics: TopicsInMemory, tmp_path: Path
+) -> None:
+    personas = replace(population(), weights=np.array([3.0, 1.0, 2.5, 40.0, 1.0, 7.0]))
+    more: dict[str, Any] = {"crowd": {"on": True}, "adversary": "crowd", "kafka": {"partitions": 2}}
+    made = OfARun(topics, deployed(tmp_path / "files", **more), tmp_path / "run")
+    source = tmp_path / "input.jsonl"
+    source.write_bytes(lines_of(messages_of_a_day(STEPS, seed=3)))
+    run(settings(**more), RunOptions(made.folder, source), personas, clock=TickingClock())
+    made.begin(personas)
+    made.publish(STEPS)
+    copy = tmp_path / "copy"
+    assert fetch(made.deployment, copy).people == personas.everybody
+    assert_same(copy, made.folder)
+    assert replay_run(copy, Settings()).is_same
+    assert read_run(copy).settings["crowd"] == read_run(made.folder).settings["crowd"]
