@@ -36,8 +36,8 @@ from models.mechanisms import Gaussian
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import RunOptions, run
-from stream_app.embedded.assembly import SnapshotCache
 from stream_app.embedded.journal import Commit
+from stream_app.embedded.restored_accounts import SnapshotCache
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records, writing

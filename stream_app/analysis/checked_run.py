@@ -17,7 +17,7 @@ from typing import Any
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.description import faults_of_designs
 from stream_app.setup.run_folder.durable import digests_of, load_document, whole_lines
-from stream_app.setup.run_folder.manifest import differing
+from stream_app.setup.run_folder.manifest import FETCHED, differing
 from stream_app.setup.run_folder.people_record import missing_copies, priors_by_steps
 from stream_app.setup.run_folder.progress import load_progress, log_lines, parsed_lines
 from stream_app.setup.run_folder.record import (
@@ -46,13 +46,14 @@ class CheckedRun:
     """What the files of a run say of themselves.
 
     ``faults`` are sentences, none where all is whole. Of ``released`` steps the first ``accounted`` have
-    their risks recorded.
+    their risks recorded. ``is_copy`` of a deployment on Kafka, which goes on elsewhere.
     """
 
     entries: tuple[Entry, ...]
     faults: tuple[str, ...]
     released: int
     accounted: int
+    is_copy: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -92,6 +93,8 @@ class CheckedRun:
         end = self.end
         if end is not None:
             return f"{steps} released; the run ended before step {end.step:,} ({end.reason})"
+        if self.is_copy:
+            return f"{steps} released and fetched, and the deployment on Kafka may have released more since"
         how = f"it goes on, or was killed before step {self.released:,}"
         return f"{steps} released, and the run has not ended: {how}"
 
@@ -124,7 +127,9 @@ def check_run(folder: Path) -> CheckedRun:
     except OutputError as error:
         return CheckedRun(entries, (*faults, f"{error.must}, got {error.got}"), 0, 0)
     faults += _shorter(lines, progress, entries)
-    return CheckedRun(entries, tuple(dict.fromkeys(faults)), lines.released, lines.accounted)
+    return CheckedRun(
+        entries, tuple(dict.fromkeys(faults)), lines.released, lines.accounted, is_copy=FETCHED in run
+    )
 
 
 def is_of_plans(folder: Path) -> bool:

@@ -19,7 +19,7 @@ from stream_app.cli.demo_command import demo
 from stream_app.cli.explain_command import explain
 from stream_app.cli.export_command import export
 from stream_app.cli.init_command import init
-from stream_app.cli.kafka_commands import persons, produce, rejected, tail, topics, worker
+from stream_app.cli.kafka_commands import fetch, persons, produce, rejected, tail, topics, worker
 from stream_app.cli.keys_command import keys
 from stream_app.cli.ledger_command import ledger
 from stream_app.cli.noise_command import noise
@@ -94,7 +94,7 @@ COMMANDS: Mapping[str, tuple[typer.Typer | Callable[..., None], ...]] = {
     "Start here": (demo, explain, init, connect, check, config),
     "Decide": (priors, plan, serve),
     "Run": (run, backfill, report, ledger, export, verify, replay, keys),
-    "Kafka": (topics, persons, worker, produce, tail, rejected),
+    "Kafka": (topics, persons, worker, produce, tail, fetch, rejected),
     "Research": (audit, noise),
 }
 """By the heading that the help shows them under: what to begin with first, what only some need last."""

@@ -467,6 +467,47 @@ def _print_totals(config: Path | None, *, follow: bool) -> None:
 _TOTALS_SECONDS = 30.0  # all of the log is read again
 
 
+# ``tallyguard fetch``: what a deployment on Kafka has published, as the folder of a run.
+
+
+def fetch(
+    output: Annotated[Path, typer.Argument(help="Folder of the copy; made, or added to.")],
+    config: cli.ConfigOption = None,
+    json: cli.JsonOption = False,
+) -> None:
+    """Copy a deployment's log from Kafka into a folder, to report on.
+
+    Takes decisions, releases, late values, dead letters, people by pseudonym and the record of what held
+    when, and accounts every step. Then report, ledger, export, verify, replay and serve read the folder as
+    that of `tallyguard run`. Call it again, daily or before a report: it adds what is new, and completes a
+    call that was interrupted. No run continues the folder. Needs the settings of the deployment, the rights
+    of the role archive, and no key.
+
+    Where people changed, steps before the change that were not fetched by then are taken as the account
+    workers wrote them, which the broker keeps for 90 days; their quantiles are upper ends.
+
+    \b
+    Examples:
+      tallyguard fetch city-copy --config tallyguard.toml
+      tallyguard report city-copy --output report.html
+      tallyguard ledger city-copy
+    """
+    from stream_app.kafka.deployment.deployment import Deployment
+    from stream_app.kafka.tools.fetching import fetch as copy
+
+    found = copy(Deployment.recorded(cli.settings_of(config)), output)
+    if json:
+        cli.print_json({**found._asdict(), "output": str(output)})
+        return
+    late = f", {number_of(found.revised, 'late value')}" if found.revised else ""
+    refused = f", {number_of(found.rejected, 'dead letter')}" if found.rejected else ""
+    cli.say(
+        f"{number_of(found.steps, 'step')} added{late}{refused}; {output} now has "
+        f"{number_of(found.next_step, 'step')} and {number_of(found.people, 'person')}."
+    )
+    cli.say(*(f"Not in it: {sentence}." for sentence in found.left_out))
+
+
 # ``tallyguard rejected``: dead letters on Kafka.
 
 rejected = cli.command_group("rejected", "Dead letters on Kafka.")

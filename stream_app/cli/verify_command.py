@@ -160,8 +160,8 @@ def replay(
         cli.say(*result.examples)
         if result.passed_over:
             cli.say(
-                f"The first {result.passed_over:,} steps are not compared: the version that accounted them "
-                "kept no record of what it did so with."
+                f"{number_of(result.passed_over, 'step')} not compared: accounted by a version that kept no "
+                "record of what it did so with, or for people who left Kafka before the steps were fetched."
             )
         if result.versions and not result.is_same:
             cli.say(f"Some steps were accounted by another version: {', '.join(result.versions)}.")

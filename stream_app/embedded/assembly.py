@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accounting.ledgers import PrivacyAccount
-from models.calendar import Days
-from models.exceptions import TallyguardError
 from models.priors import Population
-from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.embedded.panel import panel_observer
+from stream_app.embedded.restored_accounts import SnapshotCache, people_accounts, restore_accounts
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
-from stream_app.exceptions import DiskFullError, InputError, OutputError, restoring
+from stream_app.exceptions import InputError
 from stream_app.setup.combinations import Runner
 from stream_app.setup.declared import bounded_days, require_most_counts
 from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
@@ -30,7 +25,6 @@ from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.option_settings import NewPriors, RiskFormat
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, keep_named
-from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of, replace_file, whole_lines
 from stream_app.setup.run_folder.facts import NETWORK, Network, Registries
 from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import (
@@ -39,6 +33,7 @@ from stream_app.setup.run_folder.manifest import (
     EXCLUSIONS,
     NOT_IN_SNAPSHOTS,
     PARTITIONS,
+    refuse_copy,
 )
 from stream_app.setup.run_folder.people_record import (
     Joining,
@@ -46,12 +41,12 @@ from stream_app.setup.run_folder.people_record import (
     change_in_words,
     people_from_now,
     refuse_told,
-    renewed_at,
 )
-from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, held
+from stream_app.setup.run_folder.record import DESCRIPTION, Author, held
 from stream_app.setup.run_folder.run_settings import (
     UNLESS_SET,
     counted_again,
+    counted_in_a_step,
     facts_if_set,
     mechanisms_of_windows,
     recorded_network,
@@ -62,7 +57,6 @@ from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import StopRequest, stop_on_signals
 from stream_app.steps import (
-    Accounts,
     DeviceWatch,
     Intake,
     JsonlRisks,
@@ -79,9 +73,8 @@ from stream_app.steps import (
     TierContinuation,
     TotalsFile,
     make_plan,
-    snapshot_basis,
 )
-from stream_app.steps.policy import Decided, Policy
+from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, evidence_warning, rule_warning
@@ -101,156 +94,9 @@ from stream_app.wire import (
     require_lines,
 )
 
-# A cache of the accountant's state, so that a restart need not apply years of decisions again.
-#
-# The decisions are the truth. A snapshot is used only if it was made by the same version from the same
-# priors, settings and decisions, and is undamaged; otherwise it is as if there were none.
-
 logger = logging.getLogger(__name__)
 
-FILE = "accountant.snapshot"
 _TOGETHER = 128  # steps of an archive in one commit
-
-MOST_EXPOSED = 10
-"""People named in the risk summaries of an output folder, unless the settings say otherwise."""
-
-
-class SnapshotCache:
-    """Keeps one snapshot in an output folder.
-
-    ``basis`` is everything but the decisions that the state follows from; ``every_seconds`` 0 keeps none. The
-    decisions are known by their digest in the ``commit`` that has as many steps as the state.
-    """
-
-    def __init__(self, folder: Path, basis: Mapping[str, Any], every_seconds: float) -> None:
-        self._folder = folder
-        self._basis = snapshot_basis(basis)
-        self._every_seconds = every_seconds
-        self._saved_at: float | None = None
-        self._saved_step = 0  # nothing to spare before there is a step
-
-    def save_sometimes(self, accounts: Accounts, commit: Commit, now_seconds: float) -> None:
-        """Save if steps closed and the last snapshot is ``every_seconds`` old; call after a commit."""
-        if self._saved_at is None:
-            self._saved_at = now_seconds
-        is_time = 0 < self._every_seconds <= now_seconds - self._saved_at
-        if is_time and accounts.next_step != self._saved_step:
-            self._saved_at = now_seconds
-            self.save(accounts, commit)
-
-    def save(self, accounts: Accounts, commit: Commit) -> None:
-        """Save the state after the last commit."""
-        self._saved_step = accounts.next_step
-        state = accounts.snapshot()
-        decisions = [commit.lengths["decisions"], commit.digests["decisions"]]
-        heading = self._heading(accounts.next_step, decisions, state)
-        try:
-            replace_file(self._folder / FILE, json.dumps(heading).encode() + b"\n" + state, SECRET_MODE)
-        except DiskFullError as error:
-            logger.warning("no snapshot is kept, a restart takes longer: %s", error)
-
-    def restore(self, accounts: Accounts, limit_step: int) -> bool:
-        """Bring the accounts as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
-
-        False when that failed half way: the accounts must be replaced by new ones then.
-        """
-        path = self._folder / FILE
-        if not path.exists():
-            return True
-        first, _, state = path.read_bytes().partition(b"\n")
-        if not self._is_sound(first, state, limit_step):
-            logger.warning("%s does not fit and is not used; the decisions are applied again", path)
-            return True
-        try:
-            accounts.restore(state)
-            self._saved_step = accounts.next_step
-        except (TallyguardError, ValueError, KeyError) as error:
-            logger.warning("%s is of another version and is not used: %s", path, error)
-            return False
-        return True
-
-    def _is_sound(self, first: bytes, state: bytes, limit_step: int) -> bool:
-        """Whether a file's heading says what it must."""
-        try:
-            heading = parse_json(first)
-            step, (length, digest) = heading["next_step"], heading["decisions"]
-            is_own = step <= limit_step and heading == self._heading(step, [length, digest], state)
-            decisions = self._folder / "decisions.jsonl"
-            return bool(is_own and digests_of(whole_lines(decisions), [length])[length] == digest)
-        except (ValueError, KeyError, TypeError):
-            return False
-
-    def _heading(self, step: int, decisions: Sequence[object], state: bytes) -> dict[str, object]:
-        """What a snapshot of the state after the steps before ``step`` must say of itself."""
-        return {
-            "next_step": step,
-            "basis": self._basis,
-            "decisions": decisions,
-            "state": hashlib.sha256(state).hexdigest(),
-        }
-
-
-# Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
-#
-# What was spent is part of the commit, so a start reads no step for it. Read from the log are only the steps
-# that the accounts do not know yet, those of the last horizon, which observers look back at, and those that
-# the attack looks back at.
-
-
-def reveal_renewed(accounts: Accounts, folder: Path, entries: Iterable[Entry], step: int) -> None:
-    """Count at this step on nobody in a crowd of whom the record says something else from it on.
-
-    Under another prior other steps were free (:meth:`.Accounts.reveal_next`).
-    """
-    if accounts.crowd is not None and any(each.step == step and each.about.get("people") for each in entries):
-        accounts.reveal_next(renewed_at(folder, entries, step))
-
-
-def restore_accounts(
-    people: PeopleAccounts,
-    policy: Policy,
-    folder: Path,
-    journal: Journal,
-    read: Callable[[StepDecision], Decided],
-    groups: Sequence[str],
-    observer: Observer,
-    days: Days | None = None,
-) -> Spent:
-    """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
-
-    ``read`` takes a decision of the log; ``days`` are those of bounds over a day. :class:`OutputError` where
-    what the commit has spent is not that of the logged steps.
-    """
-    commit, settings = journal.last_commit, people.accountant.settings
-    recent = max(0, commit.next_step - settings.horizon)
-    last = None
-    if commit.next_step:
-        last = next(map(read, journal.accounted(commit.next_step - 1))).schedule
-    try:
-        carried = Spent.carried(commit.account, commit.decided, commit.next_step, last)
-    except ValueError as error:
-        raise OutputError(
-            f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
-            "that of others",
-            restoring("decisions.jsonl and progress.json"),
-        ) from error
-    spent = carried or Spent(PrivacyAccount(groups, days), commit.decided)
-    spent.account.open(groups, days)
-    first = 0 if carried is None else min(recent, people.first_to_restore)
-    reveal = partial(reveal_renewed, people.accounts, folder, journal.record)
-    for decided in map(read, journal.accounted(first)):
-        schedule = decided.schedule
-        policy.note(schedule)
-        if schedule.step == people.next_step:
-            reveal(schedule.step)
-        people.restore([decided])
-        if carried is None:
-            spent.charge(schedule)
-        if schedule.step >= recent:
-            observer.restored(decided.accounted)
-    reveal(people.next_step)
-    observer.carried(spent.account)
-    return spent
 
 
 @dataclass(frozen=True)
@@ -344,8 +190,8 @@ def run(
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
     every problem that a person can fix; nothing that was not accounted has been published then.
     """
-    clock, step_clock = clock or Clock(), StepClock.of(settings)
-    observer = observer or Observers()
+    refuse_copy(options.output)
+    clock, observer, step_clock = clock or Clock(), observer or Observers(), StepClock.of(settings)
     if chunks is None:
         options.check_input()
     known, population = recorded_network(options.output), with_known_names(options.output, population)
@@ -367,7 +213,6 @@ def run(
     if population.told is not None:
         refuse_told(settings, plan.registry)
     manifest = make_manifest(settings, options, people, plan, keys, network)
-    most = max((sensor.most_counts for sensor in plan.registry.sensors), default=1)
     journal = Journal(
         options.output,
         manifest,
@@ -380,7 +225,7 @@ def run(
             **people.about(),
             "priors_file": options.priors,
             PRIORS_REST_ON: rests_on(population),
-            "counted_in_a_step": None if plan.registry.windowed else plan.registry.most_at_one_place() * most,
+            "counted_in_a_step": counted_in_a_step(plan.registry),
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
         keep=lambda: keep_named(options.output, people.hidden, settings),
@@ -391,12 +236,9 @@ def run(
         registries = Registries(plan.registry, held(journal.record))
         basis = {key: value for key, value in manifest.items() if key not in NOT_IN_SNAPSHOTS}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
-        accounted = PeopleAccounts(
-            settings,
-            _accounts_of_snapshot(settings, plan, population, pseudonyms, snapshots, journal),
+        accounted = people_accounts(
+            *(settings, plan.first_slot, population, pseudonyms, snapshots, journal.last_commit.next_step),
             has_windows=bool(plan.registry.windowed),
-            most_exposed=MOST_EXPOSED if settings.most_exposed is None else settings.most_exposed,
-            pseudonyms=pseudonyms,
         )
         accounted.bind(plan.policy)
         check, limit = settings.priors_check, settings.release.budget.limit
@@ -420,7 +262,7 @@ def run(
 
         days = bounded_days(settings, plan.registry)
         spent = restore_accounts(
-            *(accounted, plan.policy, options.output, journal, read, registries.groups, observer, days)
+            *(accounted, plan.policy.note, options.output, journal, read, registries.groups, observer, days)
         )
         publisher = KeyedPublisher.of(settings, keys.noise, registries.regions)
         engine = restore_engine(settings, plan, accounted, publisher, journal, read, spent, devices)
@@ -456,28 +298,6 @@ def run(
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
         journal.close()
-
-
-def _accounts_of_snapshot(
-    settings: Settings,
-    plan: Plan,
-    population: Population,
-    pseudonyms: Sequence[str],
-    snapshots: SnapshotCache,
-    journal: Journal,
-) -> Accounts:
-    """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
-
-    def new() -> Accounts:
-        return Accounts.of(
-            *(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms),
-            population.effective_from,
-        )
-
-    accounts = new()
-    if settings.needs_every_step or snapshots.restore(accounts, journal.last_commit.next_step):
-        return accounts
-    return new()  # a restore that failed half way leaves an accountant that must not be used
 
 
 def restore_engine(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.run_folder.manifest import refuse_copy
 from stream_app.setup.run_folder.progress import load_progress
 from stream_app.wire import Activation, Rejected, parse
 
@@ -84,6 +85,7 @@ def check_unreleased(archive: Archive, output: Path, *, max_ahead: int) -> int:
     :class:`OutputError` where another input, such as a live run, released steps of the archive already.
     :class:`InputError` where the archive begins so late that its messages would be refused.
     """
+    refuse_copy(output)
     commit = load_progress(output)
     next_step = int(commit.get("next_step", 0))
     is_known = (commit.get("position") or {}).get("head") == archive.head

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from models.priors import Population
-from stream_app.embedded.assembly import MOST_EXPOSED, reveal_renewed
+from stream_app.embedded.restored_accounts import people_accounts, reveal_renewed
 from stream_app.exceptions import OutputError
 from stream_app.setup.given_priors import as_set
 from stream_app.setup.priors_verdict import priors_check_of
@@ -42,7 +42,7 @@ from stream_app.setup.run_folder.run_settings import (
 )
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import own_version
-from stream_app.steps import Accounts, Comparison, JsonlRisks, PeopleAccounts, RiskRecords
+from stream_app.steps import Comparison, JsonlRisks, RiskRecords
 from stream_app.steps.policy import Decided
 from stream_app.wire import StepDecision
 
@@ -57,7 +57,7 @@ class _Written:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "risks"
-        self._steps = groupby(whole_lines(folder / "risks.jsonl"), _step_of)
+        self._steps = groupby(whole_lines(folder / "risks.jsonl"), step_of)
         self._next = next(self._steps, None)
 
     def pass_over(self, until: int) -> None:
@@ -94,7 +94,8 @@ class _Written:
         return b"".join(JsonlRisks(columns["person"].tolist()).blocks(step, records)).splitlines()
 
 
-def _step_of(line: bytes) -> int:
+def step_of(line: bytes) -> int:
+    """The step that a line of risks is about; -1 where it says none."""
     found = _STEP.search(line)
     return -1 if found is None else int(found[1])
 
@@ -105,7 +106,8 @@ def replay_run(
     """Account every step of a run's folder again, up to its last commit; ``take`` gets every line.
 
     ``given`` says where evidence lies, if it is not beside the folder, and ``priors`` whose it is. Steps of a
-    version that kept no record are passed over. :class:`OutputError` where the folder has no copy of its
+    version that kept no record are passed over, and those that a copy of a deployment on Kafka has from the
+    workers, whose people were nowhere any more. :class:`OutputError` where the folder has no copy of its
     people, or no description.
     """
     settings = settings_of_run(folder, given)
@@ -117,6 +119,10 @@ def replay_run(
     written = _Written(folder)
     written.pass_over(result.passed_over)
     for span in _spans(settings, recorded):
+        if PRIORS not in span.facts:
+            written.pass_over(span.until)
+            result.passed_over += span.until - span.first
+            continue
         result.people = int(span.facts.get("people", 0))
         if span.version not in (own_version(), *result.versions):
             result.versions.append(span.version)
@@ -157,7 +163,7 @@ def _spans(settings: Settings, held: Iterable[Period]) -> Iterator[_Span]:
             description = Description.read(entry.about[DESCRIPTION])
         if description is None:
             raise OutputError("a run must describe what it was accounted with", "no description", UNDESCRIBED)
-        then = _settings_then(settings, entry.facts, description)
+        then = settings_then(settings, entry.facts, description)
         span = _Span(first, until, then, entry.facts, entry.version)
         if last is not None and last.goes_on(span):
             last.until = until
@@ -169,7 +175,7 @@ def _spans(settings: Settings, held: Iterable[Period]) -> Iterator[_Span]:
         yield last
 
 
-def _settings_then(settings: Settings, facts: Mapping[str, Any], description: Description) -> Settings:
+def settings_then(settings: Settings, facts: Mapping[str, Any], description: Description) -> Settings:
     """The settings as the record says they were, as far as accounts and what is written of them follow."""
     said = {name: description.settings[name] for name in _DESCRIBED if name in description.settings}
     said |= {name: value for name, value in (UNLESS_SET | dict(facts)).items() if name in ACCOUNTED_WITH}
@@ -214,16 +220,8 @@ def _lines(
     registry = sensors_of_run(folder, settings, population.location_names)
     registry = with_recorded_windows(folder, registry)
     registries = registries_of(folder, registry)
-    accounts = Accounts.of(
-        *(settings, settings.horizon_settings(settings.first_slot), population, pseudonyms),
-        population.effective_from,
-    )
-    people = PeopleAccounts(
-        settings,
-        accounts,
-        has_windows=bool(registry.windowed),
-        most_exposed=MOST_EXPOSED if settings.most_exposed is None else settings.most_exposed,
-        pseudonyms=pseudonyms,
+    people = people_accounts(
+        *(settings, settings.first_slot, population, pseudonyms), has_windows=bool(registry.windowed)
     )
     for decision in parsed_lines(StepDecision, folder / "decisions.jsonl"):
         step = decision.step

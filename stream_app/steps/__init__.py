@@ -39,6 +39,7 @@ from stream_app.steps.risk_output import (
     crowd_message,
     snapshot_basis,
     summary_message,
+    together,
 )
 from stream_app.steps.ticks import Backlog, StepClock
 from stream_app.steps.totals import (

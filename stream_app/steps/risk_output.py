@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nsmallest
 from io import BytesIO
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -166,6 +167,67 @@ def _moment(
     return WorstMoment(person=person, step=step, risk=ceiling, baseline=baseline, added=added)
 
 
+def together(parts: Sequence[RiskSummary]) -> RiskSummary:
+    """One summary of the people of several partitions at a step.
+
+    Numbers of people, means and maxima are those of all of them. A quantile is the highest of those of the
+    partitions, and never below theirs together: a share q of each is at or below its own. The attack is left
+    out, as its interval is not one of all. Of one partition the summary stays as it is.
+    """
+    first, *others = parts
+    if not others:
+        return first.model_copy(update={"partition": 0})
+    people = sum(each.people for each in parts)
+    worst = sorted((each for part in parts for each in part.worst), key=lambda one: (-one.added, one.person))
+    questions = {name: [(each.questions or {})[name] for each in parts] for name in first.questions or {}}
+    crowds, limits = ([getattr(each, name) for each in parts] for name in ("crowd", "over_limit"))
+    shared: dict[str, Any] = {
+        "partition": 0,
+        "people": people,
+        **_figures(parts, [each.people for each in parts]),
+        "worst": tuple(worst[: max(len(each.worst) for each in parts)]),
+        "assumed": min((each.assumed for each in parts if each.assumed is not None), default=None),
+        "attack": None,
+        "crowd": None,
+        "over_limit": None,
+        "questions": {name: together(own) for name, own in questions.items()} or None,
+    }
+    if None not in crowds:
+        figures = _figures(crowds, [each.people for each in parts])
+        shared["crowd"] = crowds[0].model_copy(update=figures)
+    if None not in limits:
+        counted = ("by_releases", "by_habits", "ever")
+        sums = {name: sum(getattr(each, name) for each in limits) for name in counted}
+        shared["over_limit"] = limits[0].model_copy(update=sums)
+    return first.model_copy(update=shared)
+
+
+_COUNTS = ("at_risk", "at_added_risk", "at_baseline")
+_QUANTILES = ("risk", "added", "baseline")
+_MEANS = ("mean_risk", "mean_added", "mean_baseline")
+_MOSTS = ("most_risk", "most_added")
+
+
+def _figures(parts: Sequence[Any], people: Sequence[int]) -> dict[str, Any]:
+    """The figures of so many people in each part, of all of them."""
+    everybody, has = max(1, sum(people)), type(parts[0]).model_fields.keys()
+    some = [part for part, count in zip(parts, people, strict=True) if count] or parts[:1]
+    found: dict[str, Any] = {"not_reached": sum(part.not_reached for part in parts)}
+    for name in has & {*_COUNTS}:
+        tables = [getattr(part, name) for part in parts]
+        found[name] = {level: sum(table[level] for table in tables) for level in tables[0]}
+    for name in has & {*_QUANTILES}:
+        tables = [getattr(part, name) for part in some]
+        found[name] = {level: max(table[level] for table in tables) for level in tables[0]}
+    for name in has & {*_MEANS}:
+        total = fsum(getattr(part, name) * count for part, count in zip(parts, people, strict=True))
+        found[name] = total / everybody
+    for name in _MOSTS:
+        known = [getattr(part, name) for part in some]
+        found[name] = None if None in known else max(known)
+    return found
+
+
 class JsonlRisks:
     """Records as ``risk`` messages, written without a model each: there may be 100 000 a step."""
 
@@ -252,7 +314,7 @@ class Comparison:
     """The replay beside what was written; ``examples`` are the first lines that differ.
 
     ``versions`` are those of the program that accounted some of the steps, where they are not this one. The
-    first ``passed_over`` steps are of a version that did not record what they were accounted with.
+    ``passed_over`` steps cannot be computed again, as what they were accounted with is not known.
     """
 
     steps: int = 0

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from accounting.continuous import ContinuousAccountant
 from models.prior_files import load_population, save_population
 from models.releases import StepSchedule
-from stream_app.embedded.assembly import FILE, SnapshotCache
 from stream_app.embedded.journal import Journal
+from stream_app.embedded.restored_accounts import FILE, SnapshotCache
 from stream_app.setup.release_settings import load_recipients
 from stream_app.setup.run_folder.progress import ProgressLog
 from stream_app.setup.schedule_files import load_schedule

@@ -12,6 +12,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.wire import Activation
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, Process, wait_until
+from tests.kafka.test_fetch import assert_same_logs, fetched
 from tests.stream_app.embedded.test_everything_with_everything import (
     CELLS,
     as_file,
@@ -75,3 +76,5 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         own = sorted(line for line in risks if b'"type":"risk",' in line)
         assert deployment.person_risks() == [each for each in own if json.loads(each)["step"] <= last], cell
+        assert fetched(deployment, tmp_path / "copy").next_step >= last + 1
+        assert_same_logs(tmp_path / "copy", output, until=last + 1)

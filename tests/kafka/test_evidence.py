@@ -20,6 +20,7 @@ from stream_app.setup.given_priors import as_set
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import COMMITTED
 from tests.kafka.support import OnKafka, small_city
+from tests.kafka.test_fetch import assert_same_logs, fetched
 from tests.kafka.test_growth import messages as numbered
 
 pytestmark = pytest.mark.slow
@@ -104,3 +105,5 @@ def test_more_chains_come_while_a_deployment_runs_and_the_logs_are_those_of_embe
         assert deployment.releases() == (output / "releases.jsonl").read_bytes().splitlines()
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
+        fetched(deployment, tmp_path / "copy")
+        assert_same_logs(tmp_path / "copy", output)

@@ -14,6 +14,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.wire import Activation, Reading
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city, wait_until
+from tests.kafka.test_fetch import assert_as_written, assert_same_logs, fetched
 from tests.stream_app.kafka.test_deployment_record import REFUTED
 
 CHANGE, STEPS = 8, 16
@@ -108,6 +109,8 @@ def test_sensors_change_without_a_restart_of_account_workers_and_the_logs_are_th
         assert deployment.releases() == (output / "releases.jsonl").read_bytes().splitlines()
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
+        fetched(deployment, tmp_path / "copy")
+        assert_same_logs(tmp_path / "copy", output)
 
 
 @pytest.mark.slow
@@ -152,3 +155,5 @@ def test_a_check_of_the_priors_and_a_crowd_come_while_a_deployment_runs_and_the_
         assert deployment.releases() == (output / "releases.jsonl").read_bytes().splitlines()
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
+        fetched(deployment, tmp_path / "copy")
+        assert_as_written(tmp_path / "copy", deployment)

@@ -61,6 +61,9 @@ def test_every_role_does_its_work_with_its_own_rights(secured: tuple[Broker, Pat
         assert not release.says("cannot be read")  # it may see how long a request the brokers take
         replay = deployment.command("replay", **as_user("officer"))
         assert replay.ended() == 0, replay.text
+        copied = deployment.command("fetch", "copy", **as_user("archive"))
+        assert copied.ended() == 0, copied.text
+        assert "now has 12 steps and 20 people" in " ".join(copied.text.split())
         tail = deployment.command("tail", "releases", "--last", "2", **as_user("public"))
         assert tail.ended() == 0
         assert lines_of(tail.text) == 2
@@ -99,6 +102,10 @@ def test_a_client_without_the_right_is_told_so(secured: tuple[Broker, Path], tmp
             assert tail.ended() == 1
             assert "must" in tail.text
             assert "Traceback" not in tail.text
+        copied = deployment.command("fetch", "copy", **as_user("public"))
+        assert copied.ended() == 1
+        assert "must" in copied.text
+        assert "Traceback" not in copied.text
         worker = deployment.start("account", **as_user("stranger"))
         assert worker.ended() == 1
         assert "Traceback" not in worker.text

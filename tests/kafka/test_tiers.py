@@ -14,6 +14,7 @@ from models.mechanisms import Tiered
 from models.releases import CountToPublish, StepInterval, TierValues, publish_step
 from tests.kafka.broker import Broker
 from tests.kafka.support import SECRETS, OnKafka, small_city
+from tests.kafka.test_fetch import assert_same_logs, fetched
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,8 @@ def test_everybody_and_each_tier_read_their_own_value_of_one_chain(kafka: Broker
         assert deployment.person_risks() == deployment.embedded(lines)[1]
         tail = deployment.command("tail", "totals")
         assert tail.ended() == 0, tail.text
+        fetched(deployment, tmp_path / "copy")
+        assert_same_logs(tmp_path / "copy", deployment.folder / "embedded")
         own = (deployment.folder / "embedded" / "totals.jsonl").read_text()
         assert [line for line in tail.text.splitlines() if '"total"' in line] == own.splitlines()
         assert own.count("hour by sensor") > STEPS

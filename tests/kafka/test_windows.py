@@ -16,6 +16,7 @@ from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker
 from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, small_city
+from tests.kafka.test_fetch import assert_same_logs, fetched
 from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
@@ -138,3 +139,7 @@ def test_regions_publish_windows_and_late_counts_once_whenever_an_intake_worker_
         values = [entry for line in revised for entry in json.loads(line)["releases"]]
         assert [entry.get("version", 1) for entry in values] == [1, 2] * (STEPS // 4 - 1)
         assert not deployment.values(deployment.topics.rejected)
+        copy = tmp_path / "copy"
+        assert fetched(deployment, copy).revised == len(revised)
+        assert_same_logs(copy, deployment.folder / "embedded")
+        assert (copy / REVISED_FILE).read_bytes().splitlines() == revised

@@ -157,14 +157,18 @@ class PersonSource:
             await self._refuse(refused)
 
 
-def enter_records(people: Changes, records: Sequence[Any], deployment: Deployment) -> list[RefusedRecord]:
+def enter_records(
+    people: Changes, records: Sequence[Any], deployment: Deployment, draws: int | None = None
+) -> list[RefusedRecord]:
     """Enter some records of ``persons``; those that are no person are returned, and change nothing.
+
+    People have so many chains (None: as many as the settings say).
 
     An entry is in force no later than the person's earlier records, which it replaces. When a deleted person
     was first here is not known any more: for them the whole log counts.
     """
     settings = deployment.settings
-    kind = person_kind(deployment.digest, settings.draws, in_crowd=settings.has_crowd)
+    kind = person_kind(deployment.digest, draws or settings.draws, in_crowd=settings.has_crowd)
     entries = iter(kind.read_all([record for record in records if record.value]))
     refused: list[RefusedRecord] = []
     for record in records:

@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -453,13 +453,24 @@ def consuming(connection: Connection) -> Iterator[Reader]:
             do(consumer.stop())
 
 
-def records(reader: Reader, topic: str, *, last: int | None = None) -> Iterator[Any]:
+Spans = Mapping[int, tuple[int, int]]
+"""Of each partition the first offset, and the one after the last."""
+
+
+def spans(reader: Reader, topic: str) -> Spans:
+    """What a topic holds now, up to the last committed record of each partition."""
+    return {each.partition: span for each, span in reader.do(_spans(reader.consumer, topic)).items()}
+
+
+def records(
+    reader: Reader, topic: str, *, last: int | None = None, within: Spans | None = None
+) -> Iterator[Any]:
     """The records of a topic up to its present end; with ``last``, from that many offsets before it.
 
-    Those of one partition are in order.
+    Those of one partition are in order. With ``within`` only those of these offsets.
     """
     consumer, do = reader
-    ends = do(_seek(consumer, topic, last))
+    ends = do(_seek(consumer, topic, last, within))
     while unread := [each for each, end in ends.items() if do(consumer.position(each)) < end]:
         for each, batch in do(consumer.getmany(*unread, timeout_ms=500)).items():
             yield from (record for record in batch if record.offset < ends[each])
@@ -482,8 +493,18 @@ def recent(reader: Reader, topic: str, last: int, *, follow: bool = False) -> It
                 yield from batch
 
 
-async def _seek(consumer: Any, topic: str, last: int | None) -> dict[Any, int]:
+async def _seek(consumer: Any, topic: str, last: int | None, within: Spans | None = None) -> dict[Any, int]:
     """Read every partition of a topic, as :func:`records` says; returns their ends."""
+    found = await _spans(consumer, topic)
+    if within is not None:
+        found = {each: within[each.partition] for each in found if each.partition in within}
+    for each, (begin, end) in found.items():
+        consumer.seek(each, begin if last is None else max(begin, end - last))
+    return {each: end for each, (_, end) in found.items()}
+
+
+async def _spans(consumer: Any, topic: str) -> dict[Any, tuple[int, int]]:
+    """What each partition of a topic holds; from here on all of them are read."""
     from aiokafka import TopicPartition
 
     numbers = (await consumer._client.fetch_all_metadata()).partitions_for_topic(topic)
@@ -492,9 +513,7 @@ async def _seek(consumer: Any, topic: str, last: int | None) -> dict[Any, int]:
     where = [TopicPartition(topic, number) for number in sorted(numbers)]
     consumer.assign(where)
     begins, ends = await consumer.beginning_offsets(where), await consumer.end_offsets(where)
-    for each in where:
-        consumer.seek(each, begins[each] if last is None else max(begins[each], ends[each] - last))
-    return dict(ends)
+    return {each: (begins[each], ends[each]) for each in where}
 
 
 _known_servers: dict[tuple[str, ...], tuple[list[str], float]] = {}

@@ -70,6 +70,14 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             (*public, topics.decisions, topics.risks, *people),
         ),
         Role(
+            "archive",
+            "`tallyguard fetch`: a copy for reports, with what each tier receives and dead letters",
+            (
+                *(*public, *topics.of_tiers, topics.decisions, topics.risks, *people),
+                *(topics.rejected, *_suspicions(topics)),
+            ),
+        ),
+        Role(
             "operator", "dead letters and suspected devices", (topics.rejected, *_suspicions(topics)), inputs
         ),
         Role("public", "everybody who uses the counts", public),

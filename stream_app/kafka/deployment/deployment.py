@@ -347,6 +347,11 @@ class DeploymentTopic:
         """As :meth:`begin`, for the fingerprint of the key that pseudonyms are made with."""
         self._begin(_PSEUDONYMS, {"pseudonym_key": pseudonym_key})
 
+    def pseudonym_key(self) -> str | None:
+        """The fingerprint of the key that pseudonyms are made with; None while nobody was loaded."""
+        found = [read_record(each).basis for each in self._read(_PSEUDONYMS)]
+        return str(found[0]["pseudonym_key"]) if found else None
+
     def begun(self) -> Mapping[str, Any] | None:
         """The basis that the deployment was begun with; None before that."""
         found = [read_record(each).basis for each in self._read(_ACCOUNTS)]
@@ -820,10 +825,11 @@ class Deployment:
 
     def schedule_of(self, decision: StepDecision) -> StepSchedule:
         """The schedule of a logged decision; :class:`LogError` if it was made for another deployment."""
-        self._check_made_with(decision)
+        self.check_made_with(decision)
         return schedule_of(decision, self.facts.registries.at(decision.step))
 
-    def _check_made_with(self, decision: StepDecision) -> None:
+    def check_made_with(self, decision: StepDecision) -> None:
+        """:class:`LogError` for a decision of another deployment, or made with what is in no record."""
         step, digest = decision.step, decision.deployment
         if digest is not None and not self.is_made_with(digest, step):  # None: before decisions carried it
             held = self.facts.in_words(self.facts.digest_at(step))
@@ -837,7 +843,7 @@ class Deployment:
 
     def decided(self, decision: StepDecision) -> Decided:
         """The step of a logged decision; as :meth:`schedule_of`."""
-        self._check_made_with(decision)
+        self.check_made_with(decision)
         registry = self.facts.registries.at(decision.step)
         return Decided.logged(decision, registry, has_crowd=self.settings.has_crowd)
 

@@ -20,7 +20,7 @@ from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, s
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
-from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
+from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP, RiskStep
 from stream_app.setup.run_folder.key_record import claim_for_kafka, record_file
 from stream_app.wire import Exact, StepDecision
 
@@ -95,7 +95,13 @@ async def last_step(connection: Connection, topic: str, *, patient: bool = True)
 
 
 async def last_risk_step(connection: Connection, topic: str, partition: int) -> int:
-    """The last step with risks in a partition of ``risks``; -1 while there are none.
+    """The last step with risks in a partition of ``risks``; -1 while there are none."""
+    last = await last_summary(connection, topic, partition)
+    return -1 if last is None else last.step
+
+
+async def last_summary(connection: Connection, topic: str, partition: int) -> RiskStep | None:
+    """The last summary in a partition of ``risks``; None while there is none.
 
     A summary is written after the records of single people, so it shows that all of them were written.
     """
@@ -103,15 +109,15 @@ async def last_risk_step(connection: Connection, topic: str, partition: int) -> 
         begin, end = await _bounds(consumer, where)
         records = _LAST_RECORDS
         while end > begin:
-            start, last = max(begin, end - records), -1
+            start, last = max(begin, end - records), None
             consumer.seek(where, start)
             async for record in _until(consumer, where, end):
                 summary = RISK_STEP.read_or_warn(record) if IS_SUMMARY in (record.value or b"") else None
-                last = last if summary is None else summary.step
-            if last >= 0:
+                last = last if summary is None else summary
+            if last is not None:
                 return last
             end, records = start, 8 * records  # records of many people may come before a missing summary
-        return -1
+        return None
 
 
 async def accounted_steps(connection: Connection, topics: Topics) -> int:

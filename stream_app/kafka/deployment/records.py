@@ -9,6 +9,7 @@ topic                          kind
 ``activations``                :data:`ACTIVATION`
 ``readings``                   :data:`READING`
 ``decisions``                  :data:`DECISION`
+``releases``, ``revised``      :data:`RELEASE`, also of one tier
 ``persons``                    :func:`person_kind`
 ``proposals``, ``answers``     :data:`PROPOSAL`, :data:`ANSWER`
 ``risks``                      :data:`RISK_STEP`, of summaries
@@ -17,8 +18,8 @@ topic                          kind
 =============================  ==================================================
 
 ``progress`` has records of the release worker only, which stops where it cannot read them
-(:func:`stream_app.kafka.release.release_core.restore`); other records of ``risks``, and those of
-``releases``, are shown and compared as bytes.
+(:func:`stream_app.kafka.release.release_core.restore`); other records of ``risks`` are shown and compared as
+bytes.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from stream_app.wire import (
     Rejected,
     Step,
     StepDecision,
+    StepRelease,
     explain,
     parse_counts,
     reject,
@@ -383,12 +385,13 @@ def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
 
 
 class RiskStep(BaseModel):
-    """The step of a summary of risks of any version."""
+    """The step of a summary of risks of any version, and how many people it is of."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     type: Literal["risk_summary"]
     step: Step
+    people: int | None = None
 
 
 ACTIVATION: RecordKind[Activation] = of_models("an activation", Activation, LARGE_BYTES)
@@ -402,6 +405,7 @@ PROPOSAL: RecordKind[Proposal | CrowdQuestion] = of_models(
 ANSWER: RecordKind[Answer | CrowdAnswer] = of_models(
     "an answer", Annotated[Answer | CrowdAnswer, Field(discriminator="type")], MEDIUM_BYTES
 )
+RELEASE: RecordKind[StepRelease] = of_models("a release", StepRelease, LARGE_BYTES)
 IS_SUMMARY = b'"type":"risk_summary"'
 RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDIUM_BYTES)
 DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stream_app.kafka.broker.topics import LARGE_BYTES
+from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.records import RecordKind, of_models
 from stream_app.kafka.release.release_core import Progress
 from stream_app.wire import BaseMessage, Name, Step
@@ -68,3 +68,4 @@ class CoordinatorProgress(Progress):
 SEALED: RecordKind[SealedStep | RegionStepPublished] = of_models(
     "a sealed step", Annotated[SealedStep | RegionStepPublished, Field(discriminator="type")], LARGE_BYTES
 )
+WHOLE: RecordKind[WholeStep] = of_models("a whole step", WholeStep, MEDIUM_BYTES)

@@ -29,7 +29,7 @@ def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda lin
         for record in records(consumer, deployment.topics.risks):
             line = record.value or b""
             written.setdefault((record.partition, Comparison.subject(line)), set()).add(line)
-        partitions = _partitions(deployment, _people(consumer, deployment))
+        partitions = _partitions(deployment, read_people(consumer, deployment))
         for record in records(consumer, deployment.topics.decisions):
             decision = DECISION.read_or_warn(record)
             if decision is None:
@@ -48,13 +48,16 @@ def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda lin
     return result
 
 
-def _people(consumer: Reader, deployment: Deployment) -> dict[int, Changes]:
-    """The people by partition, as a worker that reads all records has them."""
+def read_people(consumer: Reader, deployment: Deployment, draws: int | None = None) -> dict[int, Changes]:
+    """The people by partition, as a worker that reads all records has them.
+
+    With so many chains for each; None: as many as the settings say.
+    """
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
     for some in in_pieces(records(consumer, deployment.topics.persons)):
         for partition, changes in people.items():
             own = [record for record in some if record.partition == partition]
-            enter_records(changes, own, deployment)
+            enter_records(changes, own, deployment, draws)
     return people
 
 

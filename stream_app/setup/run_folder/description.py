@@ -214,9 +214,10 @@ def _of_the_run(settings: Settings) -> dict[str, Any]:
 # Designs of correlated noise: the log names them by number, their covariances lie in the folder.
 
 
-def keep_named(folder: Path, population: Population, settings: Settings) -> None:
+def keep_named(folder: Path, population: Population | None, settings: Settings) -> None:
     """Make durable in the run's folder what its record names: a copy of these people, and a covariance."""
-    keep(folder, population)
+    if population is not None:
+        keep(folder, population)
     if settings.release.covariance is not None:
         design = CorrelatedNoise.load(settings.release.covariance).design
         path, content = folder / design_file(design), settings.release.covariance.read_bytes()

@@ -44,7 +44,7 @@ from stream_app.setup.run_folder.durable import (
     unsealed,
     writing,
 )
-from stream_app.setup.run_folder.manifest import replace_noise_key
+from stream_app.setup.run_folder.manifest import refuse_copy, replace_noise_key
 from stream_app.setup.run_folder.progress import ProgressLog, log_lines, require_committed
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
@@ -329,6 +329,8 @@ def advance_noise_key(settings: Settings, output: Path | None, author: Author | 
     completed by the next. With a run, :class:`RunChangedError` while a step may be published that its commit
     does not hold: lines that only the commit holds need no key any more.
     """
+    if output is not None:
+        refuse_copy(output)
     file = noise_key_file(settings, output)
     key = NoiseKey.load(file)
     later = key.at_epoch(key.epoch + 1)

@@ -45,6 +45,9 @@ A check of the priors may be added, or get stricter, without that: ceilings only
 SHARPENED = frozenset({"thresholds", "sharpen", "sharpen_above", "sharpen_operations"})
 """What is looked at more closely: the accounts of the whole log are computed again with it."""
 
+FETCHED = "fetched_from"
+"""By which a copy of a deployment on Kafka is known: the digest of the first entry of its record there."""
+
 PARTITIONS = "kafka.partitions"
 """Into how many shares the work on people is split, off Kafka, too: whoever a share cannot pay for keeps the
 fast bound. The accounts of a run are computed again with another number; on Kafka it is fixed."""
@@ -110,6 +113,8 @@ class Manifest:
     nothing was released yet (``has_released``): then the run starts over. Which noise key belonged to which
     steps is kept as keys change.
 
+    In a copy of a deployment on Kafka (:data:`FETCHED`) all may differ, as the deployment has accepted it.
+
     Every change is written to the ``record`` first, with its step, author and reason; this file has only what
     holds now. A file that differs from the record was changed by somebody else and is refused. A change that
     weakens a promise (:func:`weakened`) needs the author's reason.
@@ -138,13 +143,15 @@ class Manifest:
                 )
         elif has_released:
             self._stored = self._as_recorded(self._stored)
-            if changed := self._changed(self._stored, replaceable):
+            is_copy = FETCHED in self._wanted
+            if not is_copy and (changed := self._changed(self._stored, replaceable)):
                 raise RunChangedError(
                     f"{folder} must be continued with what it was started with",
                     differences(changed, self._stored, self._wanted),
                     keeping(changed, self._acceptable(), FIXED),
                 )
-            check_reason(self._stored, self._wanted, self._record.author)
+            if not is_copy:
+                check_reason(self._stored, self._wanted, self._record.author)
         elif self._changed(self._stored, replaceable):
             self._stored, self.begins_anew = None, True
         self.is_new = self._stored is None
@@ -239,6 +246,36 @@ class Manifest:
         """What may change here: other sensors only where the run recorded which it had."""
         is_known = NETWORK in (self._stored or {})
         return ACCEPTABLE if is_known else ACCEPTABLE - {"sensors"}
+
+
+def refuse_copy(folder: Path) -> None:
+    """:class:`RunChangedError` for a copy of a deployment on Kafka, which no run can continue."""
+    if copied_from(folder) is not None:
+        raise RunChangedError(
+            f"{folder} must be the folder of a run, to be continued",
+            "a copy of a deployment on Kafka, whose steps are decided there",
+            "name another folder for the run; `tallyguard fetch` adds to the copy what is published, and a "
+            "key on Kafka is advanced without --output",
+        )
+
+
+def require_copy(folder: Path, source: str) -> None:
+    """:class:`RunChangedError` for a folder that is neither new nor a copy of this deployment."""
+    if not (folder / "run.json").exists() or (found := copied_from(folder)) == source:
+        return
+    raise RunChangedError(
+        f"{folder} must be a new folder, or have been fetched from this deployment",
+        "the folder of a run"
+        if found is None
+        else "a copy of another deployment, or of one that was begun anew",
+        "give another folder",
+    )
+
+
+def copied_from(folder: Path) -> str | None:
+    """What a copy of a deployment on Kafka was fetched from; None for any other folder."""
+    path = folder / "run.json"
+    return load_document(path).get(FETCHED) if path.is_file() else None
 
 
 def replace_noise_key(folder: Path, fingerprint: str, published: int, author: Author | None = None) -> None:

@@ -428,6 +428,15 @@ def counted_again(sensors: Iterable[Sensor]) -> dict[str, dict[str, int]]:
     }
 
 
+def counted_in_a_step(registry: SensorRegistry) -> int | None:
+    """How often all sensors together count one person in a step, at most; None where some count over windows.
+
+    A report holds the sum of a step's counts against it.
+    """
+    most = max((sensor.most_counts for sensor in registry.sensors), default=1)
+    return None if registry.windowed else registry.most_at_one_place() * most
+
+
 def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegistry:
     """The registry with the mechanisms of sensors with windows that the run recorded.
 

@@ -15,6 +15,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.faults.chaos import run_chaos
 from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, small_city
+from tests.kafka.test_fetch import assert_as_written, assert_same_logs, fetched
 from tests.kafka.test_growth import messages
 from tests.watching.services import wait_until
 
@@ -59,6 +60,8 @@ def test_releases_and_risks_are_those_of_the_embedded_engine(
         whole = [json.loads(line) for line in deployment.values(deployment.topics.whole)]
         assert [each["step"] for each in whole] == list(range(STEPS))
         assert all(len(each["regions"]) == regions for each in whole)
+        fetched(deployment, tmp_path / "copy")
+        assert_same_logs(tmp_path / "copy", folder / "embedded")
         for process in started:
             assert process.stop() == 0, process.text
 
@@ -185,3 +188,5 @@ def test_regions_get_a_sensor_other_thresholds_holidays_and_a_crowd_and_the_logs
         assert {name for _, name in published} == {*names[0], *names[1]}
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         assert deployment.person_risks() == sorted(line for line in risks if b'"type":"risk",' in line)
+        fetched(deployment, tmp_path / "copy")
+        assert_as_written(tmp_path / "copy", deployment)

@@ -25,8 +25,8 @@ from stream_app.analysis.ledger_document import ledger_document, load_log
 from stream_app.analysis.report import read_run
 from stream_app.analysis.report.sections import record_rows
 from stream_app.embedded import RunOptions, RunReport, run
-from stream_app.embedded.assembly import FILE as SNAPSHOT
 from stream_app.embedded.assembly import make_manifest
+from stream_app.embedded.restored_accounts import FILE as SNAPSHOT
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.facts import Network, differences

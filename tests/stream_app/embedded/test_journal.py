@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from stream_app.analysis.run_lines import public_releases
-from stream_app.embedded.assembly import FILE as SNAPSHOT
 from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.restored_accounts import FILE as SNAPSHOT
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.progress import CHANGES, WHOLE, log_lines, steps_out

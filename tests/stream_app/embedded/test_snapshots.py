@@ -9,7 +9,7 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from models.releases import StepSchedule
-from stream_app.embedded.assembly import FILE, SnapshotCache
+from stream_app.embedded.restored_accounts import FILE, SnapshotCache
 from tests.stream_app.engine_support import (
     accountant,
     committed,

@@ -182,7 +182,7 @@ def test_the_first_step_of_a_record_is_that_of_those_it_replaces(
             offset for offset, value in enumerate(values) if value == b"{}"
         ]
         monkeypatch.setattr(replay, "records", lambda *_, log=log: log)
-        again = replay._people(Reader(None, lambda _: None), given_deployment)
+        again = replay.read_people(Reader(None, lambda _: None), given_deployment)
         for entry in (people[name], again[0][name]):
             assert isinstance(entry, PersonEntry)
             assert (entry.effective_from, entry.offset) == (first, len(values) - 1)

@@ -543,9 +543,9 @@ def test_only_the_release_worker_reads_counts_and_only_the_loader_and_accounts_r
         for topic in (topics.readings, topics.progress, topics.persons, topics.risks)
     }
     assert readers[topics.readings] == readers[topics.progress] == {"release"}
-    assert readers[topics.persons] == {"account", "loader", "officer"}
+    assert readers[topics.persons] == {"account", "loader", "officer", "archive"}
     # two see how far they were written; the loader has the priors, from which risks follow
-    assert readers[topics.risks] == {"account", "loader", "officer"}
+    assert readers[topics.risks] == {"account", "loader", "officer", "archive"}
     public = {rule.name for rule in access_rules(topics) if rule.role == "public"}
     assert public == {topics.releases}
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from models.keys import NoiseKey
-from stream_app.embedded.assembly import FILE as SNAPSHOT
+from stream_app.embedded.restored_accounts import FILE as SNAPSHOT
 from stream_app.exceptions import DiskFullError, OutputLockedError
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.durable import AppendFile, make_folder, replace_file
@@ -298,7 +298,7 @@ def test_a_snapshot_without_room_is_left_out_and_the_run_goes_on(
             raise DiskFullError("the disk must have room", "none", "free some")
         replace_file(path, data, mode)
 
-    monkeypatch.setattr("stream_app.embedded.assembly.replace_file", cramped)
+    monkeypatch.setattr("stream_app.embedded.restored_accounts.replace_file", cramped)
     report = run_on(tmp_path, [DAY], settings={"snapshot_seconds": 0.1})
     assert report.steps == 7
     assert not (tmp_path / SNAPSHOT).exists()
