@@ -24,6 +24,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
 from stream_app.setup.run_folder.facts import bounds_of
+from stream_app.setup.run_folder.manifest import SUMMED
 from stream_app.setup.run_folder.progress import log_lines, parsed_lines
 from stream_app.setup.run_folder.record import Entry, held, periods
 from stream_app.setup.run_folder.run_settings import (
@@ -176,10 +177,18 @@ class RunLog:
 
     @property
     def note(self) -> str | None:
-        """What must be said of the priors; None for measured habits of people."""
-        return basis_note(
+        """What must be said of the figures; None for those of measured habits of people, accounted here."""
+        basis = basis_note(
             self.settings.get("people", 1), self.settings.get("assumed_habits"), self.check, self.draws
         )
+        summed = self.settings.get(SUMMED)
+        if not summed:
+            return basis
+        said = (
+            f"risks of some steps before {summed:,} are put together from what several processes wrote, as "
+            "people had changed before they were fetched: quantiles are upper ends"
+        )
+        return said if basis is None else f"{basis}; {said}"
 
     @property
     def check(self) -> PriorsVerdict | None:

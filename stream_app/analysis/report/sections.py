@@ -148,10 +148,9 @@ def priors_of(entry: Entry) -> str:
         return "no priors"
     rests_on = facts.get("assumed_habits") or about.get(PRIORS_REST_ON)
     habits = ", ".join(filter(None, (about.get("priors_file"), rests_on)))
-    return (
-        f"priors {str(facts.get('priors'))[:12]} of {facts['people']:,} "
-        f"people{f' ({habits})' if habits else ''}"
-    )
+    priors = facts.get("priors")
+    which = "priors that are in no copy" if priors is None else f"priors {priors[:12]}"
+    return f"{which} of {facts['people']:,} people{f' ({habits})' if habits else ''}"
 
 
 # What the priors rest on, and what real traces said of them: predicted and realised, by groups of people.

@@ -130,9 +130,8 @@ class PassingLog:
         within = {
             number: (min(max(first[number], begin), end), end) for number, (begin, end) in self._span.items()
         }
-        for record in records(self._reader, self.topic, within=within):
-            taken[record.partition] = record.offset
-            yield record
+        yield from records(self._reader, self.topic, within=within)
+        taken |= {number: end - 1 for number, (_, end) in self._span.items()}  # marks of transactions, too
 
 
 class Logs:

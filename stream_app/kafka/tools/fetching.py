@@ -60,6 +60,7 @@ from stream_app.setup.run_folder.manifest import (
     FETCHED,
     NOT_IN_SNAPSHOTS,
     PARTITIONS,
+    SUMMED,
     require_copy,
 )
 from stream_app.setup.run_folder.people_record import (
@@ -200,6 +201,8 @@ class _Copy:
         }
         self._decided = commit.get("decided")
         self._left_out: list[str] = []
+        run = load_run(folder) if (folder / "run.json").is_file() else {}
+        self._summed_until = int(run.get(SUMMED, 0))  # the last of the steps with risks as workers wrote them
         self._written: WrittenRisks | None = None
         self._pseudonym_key = deployment.record.pseudonym_key()
         self._by_draws, self._count = {deployment.settings.draws: now}, now.everybody
@@ -304,6 +307,13 @@ class _Copy:
             self._of_rules += 1
         rule = self._rules[self._of_rules - 1]
         people = self._people_then(int(rule.facts.get(DRAWS, 1)), until)
+        if people.population is None and until > self._next_step:
+            self._summed_until = until
+            self._left_out.append(
+                f"exact risks of steps {self._next_step:,} to {until - 1:,}: people changed before these "
+                "were fetched, so they are put together from what the account workers wrote, with quantiles "
+                "as upper ends"
+            )
         facts = self._facts(rule.facts, people, goes_on=change is None)
         description = self._description()
         settings = settings_then(self._deployment.settings, facts, description)
@@ -449,7 +459,8 @@ class _Copy:
             stored = load_document(self._folder / "run.json")
             apart = _NOT_STATED if people.population is None else _NOT_STATED | _OF_PEOPLE
             kept = {name: value for name, value in stored.items() if name not in apart}
-            return kept if people.population is None else {**kept, **people.facts}
+            summed = {SUMMED: self._summed_until} if self._summed_until else {}
+            return {**kept, **summed, **({} if people.population is None else people.facts)}
         settings = self._deployment.settings
         saved = recorded.get(NETWORK) or Network.of(self._deployment.registry).save()
         network = Network.load(saved)
@@ -475,11 +486,18 @@ class _Copy:
             "noise_key": recorded.get("noise_key"),
             "pseudonym_key": self._pseudonym_key,
             FETCHED: self._rules[0].sha256,
+            **({SUMMED: self._summed_until} if self._summed_until else {}),
         }
 
     def _check(self, recorded: Mapping[str, Any]) -> dict[str, Any] | None:
         """The check of the priors: of one that raises ceilings the record has by how much, and of whom."""
         check, raised = self._deployment.settings.priors_check, recorded.get("priors_check.kappa_min")
+        if check is None and raised is not None:
+            raise LogError(
+                "the check of the priors that raised ceilings must be at hand to account these steps again",
+                "none, as the settings no longer name it",
+                "set priors_check to the file that it was, and fetch again",
+            )
         if check is None or (raised is None and check.is_too_low):
             return None
         if raised is not None:

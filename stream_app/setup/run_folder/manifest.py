@@ -46,6 +46,7 @@ SHARPENED = frozenset({"thresholds", "sharpen", "sharpen_above", "sharpen_operat
 """What is looked at more closely: the accounts of the whole log are computed again with it."""
 
 FETCHED = "fetched_from"
+SUMMED = "summed_until"  # of a copy: risks of some steps before are as several processes wrote them
 """By which a copy of a deployment on Kafka is known: the digest of the first entry of its record there."""
 
 PARTITIONS = "kafka.partitions"

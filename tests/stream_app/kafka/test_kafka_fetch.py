@@ -287,7 +287,10 @@ def test_steps_whose_people_are_nowhere_any_more_are_as_their_workers_wrote_them
     made.publish(STEPS)
     made.load(OTHERS, CHANGE)
     copy = tmp_path / "copy"
-    assert fetch(made.deployment, copy).steps == STEPS
+    first = fetch(made.deployment, copy)
+    assert first.steps == STEPS
+    assert f"exact risks of steps 0 to {STEPS - 1}" in " ".join(first.left_out)
+    assert "quantiles are upper ends" in (read_run(copy).note or "")
     assert check_run(copy).faults == ()
     found, exact = risks(copy), risks(made.folder)
     assert_upper_ends(found, exact)
@@ -313,9 +316,9 @@ def test_a_copy_waits_for_workers_who_have_not_come_to_a_change_of_people(
     made.publish(11, with_risks=False)
     found = fetch(made.deployment, copy)
     assert found.next_step == 8
-    assert found.left_out == (
-        "steps from 8 on: people changed there, and not every account worker has come so far",
-    )
+    waits, summed = found.left_out
+    assert waits == "steps from 8 on: people changed there, and not every account worker has come so far"
+    assert summed.startswith("exact risks of steps 0 to 7: people changed before these were fetched")
 
 
 def test_half_a_load_of_people_is_not_accounted(made: OfARun, tmp_path: Path) -> None:
