@@ -215,8 +215,11 @@ def test_what_cannot_be_between_is_refused(tmp_path: Path, listed: str, zones: s
 
 
 def test_columns_of_other_meaning_change_nothing(tmp_path: Path) -> None:
-    """A list whose kind is that of the device, with a direction, has sensors at places as before."""
-    listed = "counter,lat,lon,kind,direction\nbridge,48,2,infrared,N\ngate,48,2,camera,S\nstairs,48,2,,\n"
+    """A list whose kind is that of the device, with a direction, from a date, has sensors at places."""
+    listed = (
+        "counter,lat,lon,kind,direction,from,to\nbridge,48,2,infrared,N,2019-03-01,\n"
+        "gate,48,2,camera,S,2012-01-31 10:00,2025-12-31\nstairs,48,2,,,,01.02.2024\n"
+    )
     status, said = init(tmp_path, listed)
     assert status == 0, said
     assert moves_of(tmp_path) == {"bridge": ["bridge"], "gate": ["gate"], "stairs": ["stairs"]}
