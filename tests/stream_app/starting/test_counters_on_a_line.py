@@ -138,6 +138,25 @@ def test_people_who_are_counted_again_are_declared_so_on_a_line_too(tmp_path: Pa
     assert "3 sensors may count somebody several times" in said
 
 
+def test_who_comes_back_is_counted_by_both_directions_of_a_line(tmp_path: Path) -> None:
+    """Two counters of a direction each are two that may count a person in a step: that costs more noise."""
+    apart = "counter,from,to,direction\nbridge,mill,port,one\ngate,{},one\nstairs,hill,port,\n"
+    noise = {}
+    for name, other in (("back", "port,mill"), ("else", "mill,hill")):
+        folder = tmp_path / name
+        folder.mkdir()
+        status, said = init(folder, apart.format(other), "--epsilon", 0.2)
+        assert status == 0, said
+        registry = load_registry(
+            folder / "city" / "sensors.json", (folder / "city" / "locations.txt").read_text().split()
+        )
+        most = {"back": 2, "else": 1}[name]
+        assert {each.window and each.window.most_sensors for each in registry.sensors} == {most}
+        assert f"by more than {most} counter" in said
+        noise[name] = float(said.split("Noise of sigma ")[1].split()[0])
+    assert noise["back"] == pytest.approx(2.0**0.5 * noise["else"], rel=0.02)
+
+
 def test_a_line_without_names_stands_where_surroundings_meet(tmp_path: Path) -> None:
     """With zones, and by the sensors that stand at places without; a sensor counts the zone that it is in."""
     zones = written(tmp_path, ZONES, "zones.csv")
