@@ -291,27 +291,32 @@ class Zones:
         the far side of ``a`` as seen from ``b``, and not between them.
         """
         count = len(self.names)
-        pair, off, is_between = np.empty((count, 2), np.int64), np.empty(count), np.empty(count, np.bool_)
+        ranked, off_km = np.full((count, 3), -1), np.full((count, 2), np.inf)
+        is_between = np.empty(count, np.bool_)
         for point, at in enumerate(self.position_km):
             apart = ((at - places.position_km) ** 2).sum(axis=1)
             nearest = int(apart.argmin())
             length = np.sqrt(((places.position_km - places.position_km[nearest]) ** 2).sum(axis=1))
             gap = np.full(apart.size, np.inf)
             np.divide(apart - apart[nearest], 2.0 * length, out=gap, where=length > 0.0)
-            other = int(gap.argmin())
-            pair[point], off[point] = (nearest, other), gap[other]
-            is_between[point] = gap[other] <= length[other] / 2.0
-        return Between(pair, off, is_between)
+            others = np.argsort(gap, kind="stable")[:2]
+            others = others[np.isfinite(gap[others])]
+            ranked[point, 0], ranked[point, 1 : 1 + others.size] = nearest, others
+            off_km[point, : others.size] = gap[others]
+            is_between[point] = gap[others[0]] <= length[others[0]] / 2.0
+        return Between(ranked[:, :2], off_km[:, 0], is_between, ranked[:, 2], off_km[:, 1])
 
 
 class Between(NamedTuple):
     """The nearest place and the one beyond the line (Z, 2), the way to that line in km (Z,), and whether the
-    point lies between the two.
+    point lies between the two. ``other`` is the place beyond the next line, -1 if there is none.
     """
 
     pair: NDArray[np.int64]
     off_km: NDArray[np.float64]
     is_between: NDArray[np.bool_]
+    other: NDArray[np.int64]
+    other_off_km: NDArray[np.float64]
 
 
 def plane_km(

@@ -92,6 +92,7 @@ def targeted(
 ) -> Schedule:
     """The schedule with the most noise that keeps the target; suppressed where that is none.
 
+    A sensor on moves, or with a window, keeps its noise: a run never changes that, hour by hour or at all.
     ``expected`` says how many people are expected at places in a step: for a share of them. A total is then
     near to what is expected of the whole period, which begins with step 0.
     """
@@ -115,8 +116,23 @@ def targeted(
 
 
 def _each(schedule: Schedule, made: Callable[[int, SensorRelease], SensorRelease]) -> Schedule:
-    steps = (StepSchedule(s.step, tuple(made(s.step, each) for each in s.releases)) for s in schedule.steps)
-    return replace(schedule, steps=tuple(steps))
+    """With releases made anew, but for those whose mechanism is one in the whole run."""
+    return replace(
+        schedule,
+        steps=tuple(
+            StepSchedule(
+                step.step,
+                tuple(each if each.sensor.window else made(step.step, each) for each in step.releases),
+            )
+            for step in schedule.steps
+        ),
+    )
+
+
+def unchanged(schedule: Schedule) -> tuple[str, ...]:
+    """The sensors whose noise no accuracy chooses: those on moves, or with windows."""
+    windowed = (each.sensor for step in schedule.steps for each in step.releases if each.sensor.window)
+    return tuple(dict.fromkeys(sensor.name for sensor in windowed))
 
 
 def expected_people(

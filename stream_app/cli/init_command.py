@@ -25,6 +25,7 @@ _REMEDY = "fewer days or more noise (--days, --epsilon)"
 _ONE_NOISE = "--within and --sigma both choose the noise: give one of them"
 _OF_A_BUILDING = ("counts", "output", "sigma", "within", "often", "period")
 _SHOWN_SENSORS = 5
+_SHOWN_LINES = 20
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
@@ -316,14 +317,9 @@ def _print_lines(deployment: NewDeployment, stand: Sequence[str]) -> None:
         f"{number_of(len(deployment.lines), 'counter')} on a line, counting moves from one place to another. "
         f"Places besides those of sensors: {named or 'none'}."
     )
-    if stand:
-        cli.say(
-            "By the map alone (no street is known) a counter stands between the two places whose "
-            "surroundings meet nearest, and a zone is where the nearest sensor counts:"
-        )
-        cli.say(*(f"  {each}" for each in stand[:_SHOWN_SENSORS]))
-        if len(stand) > _SHOWN_SENSORS:
-            cli.say(f"  and {len(stand) - _SHOWN_SENSORS} more: moves in sensors.json")
+    cli.say(*(f"  {each}" for each in stand[:_SHOWN_LINES]))
+    if len(stand) > _SHOWN_LINES:
+        cli.say(f"  and {len(stand) - _SHOWN_LINES} more: moves in sensors.json")
     cli.say(
         "  A move is of someone who is on one side in a step and on the other "
         f"{duration(deployment.counts.step_seconds)} later. A count belongs to the later step, so the first "

@@ -147,7 +147,7 @@ def _for_accuracy(
     *,
     json: bool,
 ) -> None:
-    from stream_app.analysis.accuracy import Accuracy, choices, sigmas_by_hour, write_schedule
+    from stream_app.analysis.accuracy import Accuracy, choices, sigmas_by_hour, unchanged, write_schedule
     from stream_app.analysis.plan_figure import draw_choices
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
@@ -165,9 +165,22 @@ def _for_accuracy(
     if json:
         by_slot = {name: {str(slot): own for slot, own in by.items()} for name, by in sigmas.items()}
         made, plan = [each.as_json() for each in found], found[0].plan.as_json()
-        cli.print_json({"target": wanted.in_words(), "sigma": by_slot, "choices": made, "plan": plan})
+        cli.print_json(
+            {
+                "target": wanted.in_words(),
+                "sigma": by_slot,
+                "unchanged": list(unchanged(announced)),
+                "choices": made,
+                "plan": plan,
+            }
+        )
         return
     _print_choices(found, wanted, sigmas)
+    if kept := unchanged(announced):
+        cli.say(
+            f"The noise of {', '.join(kept)} is not chosen by accuracy: a count of moves, or over a window, "
+            "has one mechanism in the whole run: that of the settings, which the schedule repeats."
+        )
     if write is not None:
         cli.say(f"The schedule with this noise is in {write}.")
 

@@ -151,6 +151,12 @@ def fit(
         ),
     ] = None,
     within_km: Annotated[float, typer.Option(help="How near to a sensor it must be.")] = 1.0,
+    zones: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where places are that sensors on a line stand between: CSV with lat, lon, or GeoJSON."
+        ),
+    ] = None,
     timezone: cli.TimezoneOption = None,
     holidays: cli.HolidaysOption = None,
     config: cli.ClockOfOption = None,
@@ -182,7 +188,7 @@ def fit(
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
     given["timezone"], given["holidays"] = cli.clock_of(timezone, holidays, config)
     with cli.stderr().status("reading check-ins"):
-        rows = _rows(checkins, sensors, within_km, reject_bad_rows)
+        rows = _rows(checkins, sensors, within_km, zones, reject_bad_rows)
     summary = _fit(rows, output, given, evidence)
     if json:
         rests_on = {} if evidence is None else {"evidence": str(evidence)}
@@ -196,11 +202,13 @@ priors.command()(finer)
 priors.command()(check)
 priors.command()(watch)
 _NOT_OPTIONS = {
-    *("checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km", "config")
+    *("checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km", "zones", "config")
 }
 
 
-def _rows(path: Path, sensors: Path | None, within_km: float, reject_bad_rows: bool) -> Checkins:
+def _rows(
+    path: Path, sensors: Path | None, within_km: float, zones: Path | None, reject_bad_rows: bool
+) -> Checkins:
     """The check-ins of a file, at sensors where these are given."""
     from models.fitting import read_checkins
 
@@ -209,8 +217,12 @@ def _rows(path: Path, sensors: Path | None, within_km: float, reject_bad_rows: b
         return rows
     from stream_app.starting.aggregates.zone_files import at_sensors
 
-    found = at_sensors(rows, path, sensors, within_km)
+    found = at_sensors(rows, path, sensors, within_km, zones)
     cli.remark(f"{len(rows) - len(found):,} of {len(rows):,} check-ins are near no sensor and left out.")
+    nobody = set(range(len(found.location_names))) - set(found.location.tolist())
+    if nobody:
+        names = ", ".join(found.location_names[place] for place in sorted(nobody))
+        cli.remark(f"No check-in is at {names}: priors without these places fit no deployment that has them.")
     return found
 
 

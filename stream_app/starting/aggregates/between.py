@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.fitting.personas import Between
 from models.text import number_of
 from stream_app.exceptions import InputError, meant
 from stream_app.starting.aggregates.zone_files import Points, read_points
@@ -16,6 +17,7 @@ from stream_app.starting.counts.deployment_files import ELSEWHERE, SensorPlace
 from stream_app.starting.counts.lines import NamedMoves, ends_of
 
 WITHIN_KM = 1.0
+_ALIKE = 1.5  # times as far: another line that a counter may as well stand on
 _NAME_THEM = "fill its columns from and to"
 
 
@@ -44,7 +46,7 @@ def moves_between(
         name: tuple((counted.get(start, start), counted.get(end, end)) for start, end in moves)
         for name, moves in lines.items()
     }
-    return moved, [*remarks, *(f"{zone} is where {sensor} counts" for zone, sensor in counted.items())]
+    return moved, [*remarks, *(f"{zone} is where {sensor} counts." for zone, sensor in counted.items())]
 
 
 def _with_unknown(
@@ -73,24 +75,39 @@ def _with_unknown(
             _NAME_THEM if is_lost else f"give --zones with their coordinates, or {_NAME_THEM}",
         )
     found = counters.between(places)
-    ends = [tuple(places.names[place] for place in pair) for pair in found.pair]
     if not found.is_between.all():
-        first = int(found.is_between.argmin())
-        near, beyond = ends[first]
+        outside = np.flatnonzero(~found.is_between)
+        near, beyond = (places.names[place] for place in found.pair[outside[0]])
+        more = f" ({number_of(outside.size - 1, 'other counter')} likewise)" if outside.size > 1 else ""
         raise InputError(
-            f"counter {unknown[first]!r} of {where} must lie between two places",
-            f"it lies at {near!r}, or on its far side as seen from {beyond!r}",
+            f"counter {unknown[outside[0]]!r} of {where} must lie between two places",
+            f"it lies at {near!r}, or on its far side as seen from {beyond!r}{more}",
             f"say that it stands at a place (kind place), {_NAME_THEM}, or give --zones with a place on its "
             "other side",
         )
     lines, remarks = dict(sensors.lines), []
-    for name, pair, off in zip(unknown, ends, found.off_km, strict=True):
-        one, other = sorted(pair)
+    for number, name in enumerate(unknown):
+        one, other = sorted(places.names[place] for place in found.pair[number])
         lines[name] = (one, other), (other, one)
-        remarks.append(
-            f"{name} between {one} and {other}, {1000.0 * off:,.0f} m from where both are equally near"
-        )
+        remarks.append(_placed_by_map(name, one, other, found, number, places.names))
     return lines, remarks
+
+
+def _placed_by_map(
+    name: str, one: str, other: str, found: Between, number: int, places: Sequence[str]
+) -> str:
+    """What was assumed of a counter, and what else is as likely."""
+    nearest, off, next_off = found.pair[number, 0], found.off_km[number], found.other_off_km[number]
+    sentence = (
+        f"{name} stands between {one} and {other}, whose surroundings meet {1000.0 * off:,.0f} m from it, by "
+        "the map alone (no street is known)."
+    )
+    if next_off > _ALIKE * off:
+        return sentence
+    return (
+        f"{sentence} It may as well stand between {places[nearest]} and {places[found.other[number]]} "
+        f"({1000.0 * next_off:,.0f} m): if so, {_NAME_THEM}."
+    )
 
 
 def _counted_by(

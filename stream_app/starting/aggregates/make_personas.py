@@ -43,6 +43,7 @@ from stream_app.starting.aggregates.survey_files import (
 )
 from stream_app.starting.aggregates.zone_files import (
     MOST_COUNTS,
+    WINDOW,
     NamedHomeWork,
     Points,
     is_home_work,
@@ -406,10 +407,22 @@ def _finished(
 
 
 def _most_counts(questions: PersonaQuestions) -> dict[str, float]:
-    """How often each sensor may count somebody in a step, where the file of sensors says so."""
+    """How often each sensor may count somebody in a step, where the file of sensors says so.
+
+    :class:`InputError` for counts over windows: what they say of the places in one step is not known.
+    """
     if questions.sensors is None:
         return {}
     points = read_points(questions.sensors, are_sensors=True)
+    counted = () if questions.counts is None else questions.counts.sensors
+    for name, steps in zip(points.names, points.columns.get(WINDOW, ()), strict=False):
+        if steps > 1 and name in counted:
+            raise InputError(
+                f"counts that personas are calibrated on must be of one step, as {name!r} of "
+                f"{questions.sensors} is to be",
+                f"a window of {steps:g} steps",
+                "leave its column out of the counts",
+            )
     most = points.columns.get(MOST_COUNTS, np.ones(len(points.names)))
     return {name: max(1.0, often) for name, often in zip(points.names, most.tolist(), strict=True)}
 

@@ -17,12 +17,14 @@ from models.fitting import Checkins
 from models.fitting.personas import NO_WORK, HomeWork, Zones, plane_km
 from models.text import parse_json
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.lines import NamedMoves, lines_of
+from stream_app.starting.counts.deployment_files import ELSEWHERE
+from stream_app.starting.counts.lines import NamedMoves, ends_of, lines_of
 from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
 
 _GLOBE = (LATITUDES, LONGITUDES)
 _PLANE = (("x", "east", "easting"), ("y", "north", "northing"))
 MOST_COUNTS = "most_counts"  # how often a sensor may count somebody in a step, as sensors.json has it
+WINDOW = "window"  # over how many steps it counts, likewise
 _NAMES = ("name", "zone", "zone_id", "id", "geoid", "tile_id", "code", "sensor", "sensor_id")
 
 
@@ -127,8 +129,11 @@ def _of_json(path: Path, wanted: Container[str]) -> Points:
             names, north, east = zip(*rows, strict=True) if rows else ((), (), ())
             of_all = document.get(MOST_COUNTS, 1)  # of those that say nothing of what they count
             often = [row.get(MOST_COUNTS, 1 if "counts" in row else of_all) for row in sensors]
-            most = np.array(list(map(float, often)))
-            return _checked(path, Points(names, north, east, is_globe, {MOST_COUNTS: most}, lines))
+            over = [row.get(WINDOW, document.get(WINDOW, 1)) for row in sensors]
+            columns = {
+                name: np.array(list(map(float, of))) for name, of in ((MOST_COUNTS, often), (WINDOW, over))
+            }
+            return _checked(path, Points(names, north, east, is_globe, columns, lines))
         properties = [dict(each["properties"]) for each in features or ()]
         middles = [_middle(each["geometry"]) for each in features or ()]
     except (KeyError, TypeError, ValueError, IndexError):
@@ -281,16 +286,22 @@ def read_home_work(path: Path, table: pa.Table) -> NamedHomeWork:
 # Check-ins at places of their own become check-ins at the nearest sensor.
 
 
-def at_sensors(checkins: Checkins, path: Path, sensors: Path, within_km: float) -> Checkins:
+def at_sensors(
+    checkins: Checkins, path: Path, sensors: Path, within_km: float, zones: Path | None = None
+) -> Checkins:
     """The check-ins within reach of a sensor, at the sensor nearest to their location; others are left out.
 
     The file's ``lat`` and ``lon`` say where its locations are, the first row of each. A window in which
-    somebody was near no sensor is one without a check-in.
+    somebody was near no sensor is one without a check-in. Nobody is at a counter on a line: they are at one
+    of the places that it stands between, as far as ``zones`` says where these are.
     """
-    at = read_points(sensors)
-    if not at.is_globe:
+    at = read_points(sensors, are_sensors=True)
+    points = at if zones is None else read_points(zones)
+    if not (at.is_globe and points.is_globe):
         raise InputError(
-            "sensors for check-ins must have lat and lon", "x and y", "give degrees, as the check-ins have"
+            "sensors and zones for check-ins must have lat and lon",
+            "x and y",
+            "give degrees, as the check-ins have",
         )
     table = read_table(path)
     names = texts(path, table, needed(path, table, ("loc",), "of locations"))
@@ -299,9 +310,14 @@ def at_sensors(checkins: Checkins, path: Path, sensors: Path, within_km: float) 
     first = {name: row for row, name in reversed(list(enumerate(names)))}
     rows = [first[name] for name in checkins.location_names]
     places = Points(checkins.location_names, tuple(north[rows]), tuple(east[rows]), True)
-    near = places.placed(places.names, at.middle).nearest(at.placed(at.names, at.middle), within_km)
+    known = (*at.places, *ends_of(list(at.lines.values()), (*at.places, ELSEWHERE)))
+    where = {**points.degrees, **at.degrees}
+    north_of, east_of = zip(*(where.get(name, (nan, nan)) for name in known), strict=True)
+    near = places.placed(places.names, at.middle).nearest(
+        Points(known, north_of, east_of, True).placed(known, at.middle), within_km
+    )
     sensor = near[checkins.location]
-    kept = sensor < len(at.names)
+    kept = sensor < len(known)
     if not kept.any():
         raise InputError(
             f"some check-in must be within {within_km:g} km of a sensor",
@@ -313,5 +329,5 @@ def at_sensors(checkins: Checkins, path: Path, sensors: Path, within_km: float) 
         user=checkins.user[kept],
         time_seconds=checkins.time_seconds[kept],
         location=sensor[kept].astype(np.int32),
-        location_names=at.names,
+        location_names=known,
     )

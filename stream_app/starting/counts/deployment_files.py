@@ -279,8 +279,8 @@ class NewDeployment:
 
     @property
     def most_lines(self) -> int:
-        """How many counters on a line count one move at most; 0 where there are none."""
-        counted = Counter(move for moves in self.lines for move in moves)
+        """How many counters on a line count one move at most, or the way back; 0 where there are none."""
+        counted = Counter(pair for moves in self.lines for pair in set(map(frozenset, moves)))
         return max(counted.values(), default=0)
 
     def document(self) -> dict[str, object]:

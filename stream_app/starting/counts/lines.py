@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,7 @@ NamedMoves = tuple[tuple[str, str], ...]
 
 _COLUMNS = ("from", "to", "direction", "kind")
 _BOTH, _ONE, _LINE, _PLACE = "both", "one", "line", "place"
+_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
 
 
 def lines_of(path: Path, table: pa.Table, names: Sequence[str]) -> dict[str, NamedMoves]:
@@ -51,10 +53,15 @@ def lines_of(path: Path, table: pa.Table, names: Sequence[str]) -> dict[str, Nam
 
 
 def _cells(path: Path, table: pa.Table, key: str) -> list[str]:
-    """A column's cells, empty without it; words that we know in small letters."""
+    """A column's cells, empty without it; words that we know in small letters.
+
+    Columns ``from`` and ``to`` of dates say when a device was there, and nothing of places.
+    """
     column = usual(table, (key,))
     cells = [""] * len(table) if column is None else texts(path, table, column)
-    return cells if key in ("from", "to") else [cell.lower() for cell in cells]
+    if key not in ("from", "to"):
+        return [cell.lower() for cell in cells]
+    return [""] * len(cells) if all(_DATE.match(cell) for cell in cells if cell) else cells
 
 
 def _check(where: str, start: tuple[str, ...], end: tuple[str, ...], direction: str, kind: str) -> None:

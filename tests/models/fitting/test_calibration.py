@@ -251,6 +251,24 @@ def test_counts_of_moves_are_met_with_the_least_relative_entropy(most: float) ->
         assert low - 1e-9 <= after[own].sum() <= high + 1e-9
 
 
+def test_people_at_places_and_on_the_way_are_met_together() -> None:
+    """A gate counts who is there, the stairs up to twice who leaves it: as a general minimiser has it."""
+    before = one_for_two_slots()
+    at_gate = MeanCounts(np.array([1]), np.array([1]), np.array([5.0]))
+    stairs = [ends((1, 0), (1, 2))]
+    moves = MoveCounts(
+        np.ones(1, np.int64), np.zeros(1, np.int64), np.array([1.8]), stairs, ("x",), np.array([0.9])
+    )
+    calibrated = calibrate(before, [at_gate, moves])
+    assert calibrated.is_met
+    flows = np.arange(18).reshape(2, 3, 3)
+    cells = [(flows[1, 1].ravel(), 0.5, 0.5), (flows[1][tuple(stairs[0])], 0.09, 0.18)]
+    found, best = divergence_beside_least(before, calibrated.population, cells)
+    assert found <= best + 1e-8
+    leaves = expected_flows(calibrated.population, 2)[1][tuple(stairs[0])].sum()
+    assert leaves == pytest.approx(1.8, abs=1e-6), "more would leave if they could"
+
+
 def test_what_a_counter_on_a_line_finds_is_the_law_of_all_paths() -> None:
     """The people who make one of its moves, weighted: every path of a day enumerated."""
     personas = random_personas(3)

@@ -209,3 +209,16 @@ def test_a_point_lies_between_the_places_whose_cells_meet_nearest(seed: int) -> 
     assert found.pair[0, 0] == nearest and found.pair[0, 1] == other
     ahead = (point - at[nearest]) @ (at[other] - at[nearest])
     assert bool(found.is_between[0]) == (ahead >= 0.0)
+    gap = (apart_now := ((at - point) ** 2).sum(axis=1)) - apart_now[nearest]
+    to_lines = [
+        gap[b] / 2.0 / np.linalg.norm(at[b] - at[nearest]) for b in range(7) if b not in (nearest, other)
+    ]
+    assert found.other_off_km[0] == pytest.approx(min(to_lines))
+
+
+def test_two_places_have_one_line_between_them() -> None:
+    places = Zones.on_plane(["a", "b", "b too"], [0.0, 2.0, 2.0], [0.0, 0.0, 0.0])
+    point = Zones.on_plane(["counter"], [0.5], [1.0])
+    found = point.between(Zones.on_plane(["a", "b"], [0.0, 2.0], [0.0, 0.0]))
+    assert (found.pair[0].tolist(), found.off_km[0], found.other[0]) == ([0, 1], 0.5, -1)
+    assert point.between(places).other[0] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +100,30 @@ def test_from_and_to_are_moves_of_a_deployment_that_checks_plans_and_runs(tmp_pa
     assert f"every one {promised}" in spent or f" {promised} " in spent, "init and ledger count alike"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("within", [("--within", "20"), ("--within", "50%", "--for", "day")])
+def test_an_accuracy_leaves_the_noise_of_moves_alone(tmp_path: Path, within: Sequence[str]) -> None:
+    """The run keeps it, hour by hour; the schedule that is written runs."""
+    status, said = init(tmp_path, LISTED, "--habits", "assumed")
+    assert status == 0, said
+    city = tmp_path / "city"
+    files = ("--config", city / "tallyguard.toml", "--priors", city / "assumed-priors.json")
+    nearer = ("--write", tmp_path / "nearer.json")
+    status, said = invoked("plan", city / "schedule.json", *files, *within, *nearer)
+    assert status == 0, said
+    assert "The noise of bridge, stairs is not chosen by accuracy" in said
+    status, said = invoked("plan", city / "schedule.json", *files, *within, "--json")
+    found = json.loads(said)
+    assert found["unchanged"] == ["bridge", "stairs"]
+    own = {sigma for name in found["unchanged"] for sigma in found["sigma"][name].values()}
+    assert len(own) == 1 and own.isdisjoint(found["sigma"]["gate"].values())
+    status, said = invoked(
+        *("run", *files, "--schedule", tmp_path / "nearer.json", "--listen", "", "--create-keys"),
+        *("--input", city / "messages.jsonl", "--output", tmp_path / "out"),
+    )
+    assert status == 0 and "0 messages rejected" in said, said
+
+
 def test_people_who_are_counted_again_are_declared_so_on_a_line_too(tmp_path: Path) -> None:
     status, said = init(tmp_path, LISTED, "--most-counts", 3)
     assert status == 0, said
@@ -114,6 +138,25 @@ def test_people_who_are_counted_again_are_declared_so_on_a_line_too(tmp_path: Pa
     assert "3 sensors may count somebody several times" in said
 
 
+def test_who_comes_back_is_counted_by_both_directions_of_a_line(tmp_path: Path) -> None:
+    """Two counters of a direction each are two that may count a person in a step: that costs more noise."""
+    apart = "counter,from,to,direction\nbridge,mill,port,one\ngate,{},one\nstairs,hill,port,\n"
+    noise = {}
+    for name, other in (("back", "port,mill"), ("else", "mill,hill")):
+        folder = tmp_path / name
+        folder.mkdir()
+        status, said = init(folder, apart.format(other), "--epsilon", 0.2)
+        assert status == 0, said
+        registry = load_registry(
+            folder / "city" / "sensors.json", (folder / "city" / "locations.txt").read_text().split()
+        )
+        most = {"back": 2, "else": 1}[name]
+        assert {each.window and each.window.most_sensors for each in registry.sensors} == {most}
+        assert f"by more than {most} counter" in said
+        noise[name] = float(said.split("Noise of sigma ")[1].split()[0])
+    assert noise["back"] == pytest.approx(2.0**0.5 * noise["else"], rel=0.02)
+
+
 def test_a_line_without_names_stands_where_surroundings_meet(tmp_path: Path) -> None:
     """With zones, and by the sensors that stand at places without; a sensor counts the zone that it is in."""
     zones = written(tmp_path, ZONES, "zones.csv")
@@ -125,18 +168,35 @@ def test_a_line_without_names_stands_where_surroundings_meet(tmp_path: Path) -> 
         "stairs": [["port", "gate"], ["gate", "port"]],
     }
     for words in (
-        "By the map alone",
-        "no street is known",
-        "bridge between mill and port, 15 m from where both are equally near",
-        "stairs between port and yard",
-        "yard is where gate counts",
+        "bridge stands between mill and port, whose surroundings meet 15 m from it, by the map alone (no "
+        "street is known).",
+        "stairs stands between port and yard",
+        "yard is where gate counts.",
     ):
         assert words in said
+    assert "may as well" not in said
     other = tmp_path / "other"
     other.mkdir()
     status, said = init(other, MAPPED.replace("2.0152,line", "2.0152,place"))
     assert status == 0, said
     assert moves_of(other)["stairs"] == [["bridge", "gate"], ["gate", "bridge"]]
+
+
+def test_another_line_nearly_as_near_is_said(tmp_path: Path) -> None:
+    """The river is as near as the square: whoever knows the place is asked."""
+    listed = "counter,lat,lon,kind\nbridge,48.0,2.001,line\ngate,48.5,2.0,\nstairs,48.5,2.004,\n"
+    zones = "zone,lat,lon\nbank,48.0,2.0\nsquare,48.0,2.01\nriver,48.0073,2.0\n"
+    status, said = init(tmp_path, listed, "--zones", written(tmp_path, zones, "zones.csv"))
+    assert status == 0, said
+    assert moves_of(tmp_path)["bridge"] == [["bank", "square"], ["square", "bank"]]
+    assert "meet 298 m from it" in said
+    assert "may as well stand between bank and river (406 m): if so, fill its columns from and to" in said
+
+
+def test_all_counters_that_lie_beyond_are_counted(tmp_path: Path) -> None:
+    listed = MAPPED.replace("2.0152", "2.03").replace("2.004", "1.99")
+    said = init(tmp_path, listed, "--zones", written(tmp_path, ZONES, "zones.csv"))[1]
+    assert "counter 'bridge' of" in said and "(1 other counter likewise)" in said
 
 
 def test_names_win_over_the_map(tmp_path: Path) -> None:
@@ -174,8 +234,11 @@ def test_what_cannot_be_between_is_refused(tmp_path: Path, listed: str, zones: s
 
 
 def test_columns_of_other_meaning_change_nothing(tmp_path: Path) -> None:
-    """A list whose kind is that of the device, with a direction, has sensors at places as before."""
-    listed = "counter,lat,lon,kind,direction\nbridge,48,2,infrared,N\ngate,48,2,camera,S\nstairs,48,2,,\n"
+    """A list whose kind is that of the device, with a direction, from a date, has sensors at places."""
+    listed = (
+        "counter,lat,lon,kind,direction,from,to\nbridge,48,2,infrared,N,2019-03-01,\n"
+        "gate,48,2,camera,S,2012-01-31 10:00,2025-12-31\nstairs,48,2,,,,01.02.2024\n"
+    )
     status, said = init(tmp_path, listed)
     assert status == 0, said
     assert moves_of(tmp_path) == {"bridge": ["bridge"], "gate": ["gate"], "stairs": ["stairs"]}
@@ -227,6 +290,52 @@ def test_an_unknown_place_of_a_counter_is_refused_with_the_table_too(tmp_path: P
     status, said = personas_of(tmp_path, listed)
     assert status == 1
     assert "did you mean 'port'?" in said
+
+
+def test_counts_over_windows_are_refused(tmp_path: Path) -> None:
+    """What they say of one step is not known; other sensors with windows are no matter."""
+    document = {
+        "window": 2,
+        "sensors": [
+            {"name": "bridge", "moves": [["mill", "port"]], "counts": "passages", "most_counts": 2},
+            {"name": "gate", "locations": ["gate"], "lat": 48.0, "lon": 2.0, "window": 1},
+            {"name": "stairs", "locations": ["stairs"], "lat": 48.0, "lon": 2.004, "window": 1},
+        ],
+    }
+    sensors = written(tmp_path, json.dumps(document), "sensors.json")
+    status, said = personas_of(tmp_path, sensors)
+    assert status == 1
+    assert "must be of one step, as 'bridge' of" in said and "got a window of 2 steps" in said
+    counts = "\n".join(
+        ",".join(line.split(",")[::2]) for line in COUNTS.splitlines()
+    )  # the times, and one sensor
+    only = written(tmp_path, counts, "only.csv")
+    status, said = personas_of(tmp_path, sensors, "--counts", only)
+    assert status == 0, said
+
+
+def test_check_ins_are_fitted_at_what_a_counter_stands_between(tmp_path: Path) -> None:
+    """Nobody is at the counter. Without zones nobody is known to be beyond it either, and that is said."""
+    status, said = init(tmp_path, LISTED.replace("bridge,,,", "bridge,48.0,2.015,"))
+    assert status == 0, said
+    places = {"home": (48.0, 2.0), "work": (48.0, 2.0145), "inn": (48.0, 2.011), "farm": (48.03, 2.01)}
+    rows = [
+        f"ann,{hour * 3600},{name},{places[name][0]},{places[name][1]}"
+        for hour, name in enumerate(["home", "work", "inn", "farm"] * 8)
+    ]
+    text = "user,time,loc,lat,lon\n" + "\n".join(rows)
+    fit = (
+        *("priors", "fit", written(tmp_path, text, "checkins.csv"), "--output", tmp_path / "p.json"),
+        *("--window-seconds", 3600, "--min-windows", 1, "--sensors", tmp_path / "city" / "sensors.json"),
+    )
+    assert "No check-in is at mill, port, hill" in invoked(*fit)[1]
+    assert load_population(tmp_path / "p.json").location_names == ("gate", "elsewhere")
+    status, said = invoked(*fit, "--zones", written(tmp_path, ZONES, "zones.csv"))
+    assert status == 0 and "0 of 32 check-ins are near no sensor" in said, said
+    assert "No check-in is at mill" in said, "the inn and the place of work are nearest to the port"
+    assert set(load_population(tmp_path / "p.json").location_names) == {"gate", "port", "hill", "elsewhere"}
+    metres = written(tmp_path, "zone,x,y\nmill,1,2\n", "metres.csv")
+    assert "must have lat and lon" in invoked(*fit, "--zones", metres)[1]
 
 
 # The slot of a count is that of the move which the engine accounts to its step.
@@ -303,6 +412,22 @@ def test_means_of_moves_follow_the_clock_over_its_changes(first: datetime) -> No
     table = counted(counts, first, slots)
     table.table[0] = NOT_COUNTED
     assert by_slot(table, personas, slots) == pytest.approx(crossing(personas, slots), abs=1e-3)
+
+
+@pytest.mark.parametrize("month", [3, 10])
+def test_means_of_moves_are_of_the_slots_that_people_move_by(month: int) -> None:
+    """In a week with a holiday and over a change of clocks: each single move by the engine's calendar."""
+    slots, steps = 168, 35 * 24
+    first, holiday = datetime(2026, month, 1, 23, tzinfo=UTC), [date(2026, month, 11)]
+    table = counted([0.0] * steps, first, 24)
+    calendar = table.calendar(slots, holiday)
+    walk = calendar.moves(slots, calendar.first_slot, steps)
+    single = np.flatnonzero(np.diff(walk.start) == 1)
+    table.table[single[single < steps - 1] + 1, 0] = walk.by[walk.start[single[single < steps - 1]]]
+    table.table[0] = NOT_COUNTED
+    found = mean_moves(table, LINES, ("zone 0", "zone 1"), slots, holiday)
+    assert found.slot.size == slots
+    np.testing.assert_array_equal(found.people, found.slot)
 
 
 def test_the_file_of_sensors_is_what_the_noise_was_chosen_for(tmp_path: Path) -> None:
