@@ -330,14 +330,16 @@ def variances_at(
 def crowds_by_sensor(step: StepSchedule, crowds: StepCrowd) -> Mapping[str, SensorCrowd]:
     """What each sensor's count hides among; of moves that of the end which hides less, in the step of both.
 
-    Without counts that a crowd is not known to hide anybody in.
+    Nobody where one person may be counted twice, or a count corrected: it is charged as if others were known.
+    Without windows that a crowd is not known to hide anybody in.
     """
     ends: dict[str, dict[bool, SensorCrowd]] = {}
     for each, crowd in zip(step.counting, crowds, strict=True):
         if each.window is None:
             own = ends.setdefault(each.name, {})
             leaves = isinstance(each, MoveEnd) and each.leaves
-            own[leaves] = own.get(leaves, SensorCrowd()) + crowd
+            is_known = isinstance(each, Sensor) and (each.most_counts > 1 or each.corrections > 0)
+            own[leaves] = own.get(leaves, SensorCrowd()) + (SensorCrowd() if is_known else crowd)
     return {name: min(own.values(), key=lambda each: each.units[VARIANCE]) for name, own in ends.items()}
 
 
