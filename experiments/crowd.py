@@ -24,7 +24,7 @@ from scipy.stats import binom
 from accounting.audit import audit_exposure, seen_among
 from accounting.bounds import Effort, SeenInCrowd
 from accounting.exposure import Exposure, horizon_information
-from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma, revealed
+from accounting.exposure.crowd import CrowdAdversary, HidingCrowd, revealed
 from experiments.crowd_attackers import (
     CROWD_ATTACKS,
     MembershipTest,
@@ -209,7 +209,7 @@ def measure(setting: Setting, targets: int = TARGETS) -> Row:
     share = each.mean(axis=2)
     collective, recovery, membership = share.mean(axis=1).tolist()
     errors = 2.0 * np.sqrt((share * (1.0 - share)).mean(axis=1) / each[0].size)
-    sigmas = [equivalent_sigma(crowd, _ADVERSARY) for step in seen.crowds for crowd in step]
+    sigmas = [HidingCrowd(crowd, _ADVERSARY).sigma for step in seen.crowds for crowd in step]
     return Row(
         setting=setting.name,
         people=len(population),

@@ -570,6 +570,7 @@ class CrowdAccount:
         return {
             **{name: getattr(adversary, name) for name in ("known", "companions", "alone")},
             **({} if adversary.least == 1.0 else {"least": adversary.least}),
+            **({"counted_once": adversary.counted_once} if adversary.counted_once else {}),
             **counted,
             "decided": None if decided is None else asdict(decided),
         }

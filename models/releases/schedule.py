@@ -449,6 +449,7 @@ class MoveEnd:
     leaves: bool
     is_sum: ClassVar[bool] = False
     window: ClassVar[None] = None
+    most_counts: ClassVar[int] = 1
 
 
 class PlacesInStep(NamedTuple):

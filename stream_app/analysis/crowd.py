@@ -11,25 +11,15 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant, RiskSummary
 from accounting.continuous.crowd import CrowdAccount
-from accounting.exposure.crowd import (
-    CrowdAdversary,
-    SensorCrowd,
-    StepCrowd,
-    crowds_by_sensor,
-    equivalent_sigma,
-    revealed,
-)
+from accounting.exposure.crowd import CrowdAdversary, HidingCrowd, StepCrowd, crowds_by_sensor
 from accounting.settings import HorizonSettings
 from models.calendar import slot_of_cycle
-from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.steps import condition_of
 from stream_app.watching.prior_notes import crowd_note
 
 # A plan against the crowd adversary: people's risk after each step, and how much each sensor's crowd hides.
-
-_RAW = Raw()
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class CrowdSoFar:
         self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist(), *cycles)
         self._steps: list[RiskSummary] = []
         self._informed: list[RiskSummary] = []
-        self._found: dict[tuple[str, int], list[SensorCrowd]] = {}
+        self._found: dict[tuple[str, int], list[HidingCrowd]] = {}
 
     def note(self, step: StepSchedule, crowds: StepCrowd) -> None:
         """The step that was accounted last, and what its counts hid among."""
@@ -107,19 +97,17 @@ class CrowdSoFar:
         self._informed.append(self._account.informed.summary())
         settings = self._account.settings
         slot = slot_of_cycle(settings.first_slot, step.step, self._cycle, settings.calendar)
-        for name, crowd in crowds_by_sensor(step, crowds).items():
+        for name, crowd in crowds_by_sensor(step, crowds, self._account.adversary).items():
             self._found.setdefault((name, slot), []).append(crowd)
-
-    def _thinnest(self, where: tuple[str, int], crowds: Sequence[SensorCrowd]) -> HiddenCount:
-        adversary = self._account.adversary
-        crowd = min(crowds, key=lambda each: each.variance(adversary))
-        shown = revealed(crowd.variance(adversary), _RAW, adversary.companions)
-        return HiddenCount(*where, len(crowds), equivalent_sigma(crowd, adversary), shown)
 
     def planned(self) -> PlannedCrowd:
         """All of it."""
         adversary = self._account.adversary
-        hidden = tuple(self._thinnest(*each) for each in self._found.items())
+        thinnest = {where: min(found, key=lambda each: each.variance) for where, found in self._found.items()}
+        hidden = tuple(
+            HiddenCount(*where, len(self._found[where]), crowd.sigma, crowd.shown)
+            for where, crowd in thinnest.items()
+        )
         others = max(0, int(self._account.people_each.sum()) - 1)
         steps, informed = tuple(self._steps), tuple(self._informed)
         of_personas = self._account.informed.holders.stands_for is not None

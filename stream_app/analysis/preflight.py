@@ -14,7 +14,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions.what_if import DECIDING_PART, DECIDING_PART_BESIDE
-from accounting.exposure.crowd import SensorCrowd, equivalent_sigma, with_strangers
+from accounting.exposure.crowd import HidingCrowd, SensorCrowd, with_strangers
 from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.mechanisms import Raw
@@ -376,7 +376,7 @@ def _about_crowd(settings: Settings, population: Population, registry: SensorReg
         alone = replace(adversary, strangers=(line,))
         step = StepSchedule(0, (SensorRelease(known[line.sensor], Raw()),))
         (crowd,) = with_strangers(step, (SensorCrowd(),), alone, line.first_slot)
-        sigma = equivalent_sigma(crowd, alone)
+        sigma = HidingCrowd(crowd, alone, known[line.sensor].most_counts).sigma
         first = next(step for step in range(line.cycle) if line.covers(settings.first_slot + step))
         begins = settings.origin.astimezone(UTC) + timedelta(seconds=first * settings.step_seconds)
         what = "strangers" if sigma > 0.0 else "strangers_hide_nobody"

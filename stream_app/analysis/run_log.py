@@ -22,13 +22,14 @@ from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
 from stream_app.analysis.run_lines import public_releases
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
-from stream_app.setup.release_settings import BUDGET, BudgetSettings, CrowdSettings
+from stream_app.setup.release_settings import BUDGET, BudgetSettings
 from stream_app.setup.run_folder.facts import bounds_of
 from stream_app.setup.run_folder.manifest import SUMMED
 from stream_app.setup.run_folder.progress import log_lines, parsed_lines
 from stream_app.setup.run_folder.record import Entry, held, periods
 from stream_app.setup.run_folder.run_settings import (
     calendar_of_run,
+    crowd_of_run,
     days_of_run,
     designs_of_run,
     load_account,
@@ -356,11 +357,8 @@ def _budget_of(facts: Mapping[str, Any]) -> BudgetSettings:
 
 
 def _adversary_of(facts: Mapping[str, Any]) -> CrowdAdversary | None:
-    crowd = facts.get("crowd") or {}
-    if not crowd.get("decides"):
-        return None
-    said = {name: crowd[name] for name in crowd if name in CrowdSettings.model_fields}
-    return CrowdSettings.model_validate(said).adversary(facts["step_seconds"])
+    decides = (facts.get("crowd") or {}).get("decides")
+    return crowd_of_run(facts).adversary(facts["step_seconds"]) if decides else None
 
 
 def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:

@@ -90,10 +90,11 @@ def audit(
         ),
     ] = None,
     adversary: cli.AdversaryOption = None,
-    known: cli.KnownOption = 0,
-    companions: cli.CompanionsOption = 0,
-    alone: cli.AloneOption = 1.0,
-    least: cli.LeastOption = 1.0,
+    known: cli.KnownOption = None,
+    companions: cli.CompanionsOption = None,
+    alone: cli.AloneOption = None,
+    least: cli.LeastOption = None,
+    counted_once: cli.CountedOnceOption = None,
     covariance: cli.CovarianceOption = None,
     json: cli.JsonOption = False,
 ) -> None:
@@ -125,7 +126,7 @@ def audit(
     from stream_app.setup.sensor_files import load_registry
 
     settings = None if config is None else cli.settings_of(config)
-    crowd = cli.crowd_adversary(adversary, known, companions, alone, least, settings)
+    crowd = cli.CrowdOptions(adversary, known, companions, alone, least, counted_once).of(settings)
     informed_only = {"why": why, "radius": radius is not None, "posterior": posterior, "check": check}
     if crowd is not None and (given := [f"--{name}" for name, value in informed_only.items() if value]):
         raise typer.BadParameter(

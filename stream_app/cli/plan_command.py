@@ -36,10 +36,11 @@ def plan(
     mistakes: cli.MistakesOption = None,
     vary: cli.VaryOption = None,
     adversary: cli.AdversaryOption = None,
-    known: cli.KnownOption = 0,
-    companions: cli.CompanionsOption = 0,
-    alone: cli.AloneOption = 1.0,
-    least: cli.LeastOption = 1.0,
+    known: cli.KnownOption = None,
+    companions: cli.CompanionsOption = None,
+    alone: cli.AloneOption = None,
+    least: cli.LeastOption = None,
+    counted_once: cli.CountedOnceOption = None,
     within: Annotated[
         str | None,
         typer.Option(
@@ -89,11 +90,8 @@ def plan(
         raise typer.BadParameter("--vary is for a plan without --within: plan what --write wrote")
     if priors is None and (vary or plot is not None):
         raise typer.BadParameter("--vary and --plot need --priors: without them nobody's risk is computed")
-    crowd = cli.crowd_adversary(
-        adversary, known, companions, alone, least, None
-    )  # strangers: by the settings
-    names = ("crowd.known", "crowd.companions", "crowd.alone", "crowd.least")
-    known_of_crowd = dict(zip(names, (known, companions, alone, least), strict=True))
+    crowd = cli.CrowdOptions(adversary, known, companions, alone, least, counted_once)
+    asks_crowd = crowd.asks
     budget = {
         "release.budget.share": share,
         "release.budget.risk": risk,
@@ -109,9 +107,8 @@ def plan(
             **budget,
             "release.mechanism": BUDGET if is_limited else None,
             "adversary": adversary,
-            "crowd.on": None if adversary is None else crowd is not None,
-            # Where no option says what this adversary knows, the settings do.
-            **({} if tuple(known_of_crowd.values()) == cli.NOTHING_KNOWN else known_of_crowd),
+            "crowd.on": None if adversary is None else asks_crowd,
+            **{f"crowd.{name}": value for name, value in crowd.given.items()},
         },
     )
     population = population_of(settings, priors)

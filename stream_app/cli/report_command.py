@@ -32,10 +32,11 @@ def report(
     covariance: cli.CovarianceOption = None,
     vary: cli.VaryOption = None,
     adversary: cli.AdversaryOption = None,
-    known: cli.KnownOption = 0,
-    companions: cli.CompanionsOption = 0,
-    alone: cli.AloneOption = 1.0,
-    least: cli.LeastOption = 1.0,
+    known: cli.KnownOption = None,
+    companions: cli.CompanionsOption = None,
+    alone: cli.AloneOption = None,
+    least: cli.LeastOption = None,
+    counted_once: cli.CountedOnceOption = None,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
     kind: Annotated[
         Literal["decision", "dpia"],
@@ -93,7 +94,7 @@ def report(
     if kind == "decision" and (purpose or decides or review):
         raise typer.BadParameter("--purpose, --decides and --review belong to --for dpia")
     settings = cli.settings_of(config)
-    crowd = cli.crowd_adversary(adversary, known, companions, alone, least, settings)
+    in_crowd = cli.CrowdOptions(adversary, known, companions, alone, least, counted_once)
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
         raise typer.BadParameter("--pdf names a file that ends in .pdf")
@@ -102,6 +103,7 @@ def report(
     designs = cli.given_designs(covariance)
     if source.is_dir():
         settings = settings_of_run(source, settings)
+    crowd = in_crowd.of(settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
     run_priors, missing, is_beside = None, None, bool(vary) or crowd is not None

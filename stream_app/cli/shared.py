@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 import typer
 
@@ -163,14 +163,12 @@ def given_designs(paths: list[Path] | None) -> Designs:
 # Whom ceilings hold against: the adversary who knows where everybody else is, or the one in the crowd.
 
 INFORMED, CROWD = "informed", "crowd"
-NOTHING_KNOWN = (0, 0, 1.0, 1.0)
-"""Nobody known, no companions, everybody alone and there: the crowd unless options say otherwise."""
 
 
 def _crowd_option(name: str) -> Any:
     """The option of what the crowd adversary knows, with the words and bounds of the setting."""
-    _, description, bounds = OPTION_SETTINGS[f"crowd.{name}"]
-    help_text = f"With --adversary crowd: {description}."
+    usual, description, bounds = OPTION_SETTINGS[f"crowd.{name}"]
+    help_text = f"With --adversary crowd: {description} (default: as the settings say, or {usual})."
     return typer.Option(help=help_text, min=bounds.get("ge"), max=bounds.get("le"))
 
 
@@ -181,29 +179,50 @@ AdversaryOption = Annotated[
         help="Whether the adversary knows where everybody else is, as by default, or only how they live.",
     ),
 ]
-KnownOption = Annotated[int, _crowd_option("known")]
-CompanionsOption = Annotated[int, _crowd_option("companions")]
-AloneOption = Annotated[float, _crowd_option("alone")]
-LeastOption = Annotated[float, _crowd_option("least")]
+KnownOption = Annotated[int | None, _crowd_option("known")]
+CompanionsOption = Annotated[int | None, _crowd_option("companions")]
+AloneOption = Annotated[float | None, _crowd_option("alone")]
+LeastOption = Annotated[float | None, _crowd_option("least")]
+CountedOnceOption = Annotated[float | None, _crowd_option("counted_once")]
 
 
-def crowd_adversary(
-    name: str | None, known: int, companions: int, alone: float, least: float, settings: Settings | None
-) -> CrowdAdversary | None:
-    """None for the informed adversary; a sentence for another name, or for options that say nothing.
+class CrowdOptions(NamedTuple):
+    """What options say of the crowd adversary; None where they do not, so that the settings do."""
 
-    Strangers are those of the settings.
-    """
-    if name not in (None, INFORMED, CROWD):
-        raise typer.BadParameter(f"--adversary must be {INFORMED} or {CROWD}, got {name!r}")
-    if name != CROWD:
-        if (known, companions, alone, least) != NOTHING_KNOWN:
-            raise typer.BadParameter("--known, --companions, --alone and --least need --adversary crowd")
-        return None
-    from accounting.exposure.crowd import CrowdAdversary
+    adversary: str | None
+    known: int | None
+    companions: int | None
+    alone: float | None
+    least: float | None
+    counted_once: float | None
 
-    strangers = () if settings is None else settings.crowd_adversary.strangers
-    return CrowdAdversary(known, companions, alone, least, strangers)
+    @property
+    def asks(self) -> bool:
+        """Whether the crowd is asked about; a sentence for another name, or for options that say nothing."""
+        if self.adversary not in (None, INFORMED, CROWD):
+            raise typer.BadParameter(f"--adversary must be {INFORMED} or {CROWD}, got {self.adversary!r}")
+        if self.adversary != CROWD and self.given:
+            raise typer.BadParameter(
+                "--known, --companions, --alone, --least and --counted-once need --adversary crowd"
+            )
+        return self.adversary == CROWD
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The options that were given, by the name of the setting in the table ``crowd``."""
+        return {name: value for name, value in self._asdict().items() if isinstance(value, int | float)}
+
+    def of(self, settings: Settings | None) -> CrowdAdversary | None:
+        """The adversary, as settings and options say; None for the informed one."""
+        if not self.asks:
+            return None
+        from stream_app.setup.release_settings import CrowdSettings
+
+        crowd = CrowdSettings() if settings is None else settings.crowd
+        step_seconds = (
+            3600 if settings is None else settings.step_seconds
+        )  # of strangers, whom only settings have
+        return crowd.model_copy(update=self.given).adversary(step_seconds)
 
 
 # What commands print: results on stdout, everything else on stderr, errors as one sentence.

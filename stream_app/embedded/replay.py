@@ -25,7 +25,7 @@ from stream_app.embedded.restored_accounts import people_accounts, reveal_renewe
 from stream_app.exceptions import OutputError
 from stream_app.setup.given_priors import as_set
 from stream_app.setup.priors_verdict import priors_check_of
-from stream_app.setup.release_settings import CrowdSettings, ReleaseSettings
+from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.run_folder.description import UNDESCRIBED, Description
 from stream_app.setup.run_folder.durable import whole_lines
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
@@ -35,6 +35,7 @@ from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Entry, Perio
 from stream_app.setup.run_folder.run_settings import (
     UNLESS_SET,
     as_settings,
+    crowd_of_run,
     registries_of,
     sensors_of_run,
     settings_of_run,
@@ -181,9 +182,7 @@ def settings_then(settings: Settings, facts: Mapping[str, Any], description: Des
     said |= {name: value for name, value in (UNLESS_SET | dict(facts)).items() if name in ACCOUNTED_WITH}
     found = as_settings(said, settings)
     found["priors_check"] = priors_check_of(facts)
-    crowd = dict(facts.get("crowd") or {})
-    known = {name: crowd[name] for name in crowd if name in CrowdSettings.model_fields}
-    found["crowd"] = CrowdSettings.model_validate({**known, "on": bool(crowd)})
+    found["crowd"] = crowd_of_run(facts)
     plain = {**facts.get("release", {}), "covariance": None, "recipients": None}
     found["release"] = ReleaseSettings.model_validate(plain)
     if facts.get("drawn"):

@@ -87,6 +87,11 @@ OPTION_SETTINGS: Mapping[str, OptionSetting] = {
         "share of each persona's people who are there in any case: 0.8 if a weight of 200 may be 160",
         {"ge": 0.0, "le": 1.0},
     ),
+    "crowd.counted_once": OptionSetting(
+        0.0,
+        "share of these people whom counters of passages count exactly once; the others hide nobody there",
+        {"ge": 0.0, "le": 1.0},
+    ),
     "release.budget.share": OptionSetting(
         0.0, "share of people who may be over the limit", {"ge": 0, "le": 1}
     ),

@@ -294,6 +294,7 @@ class CrowdSettings(Section):
     companions: int = OPTION_SETTINGS["crowd.companions"].field()
     alone: float = OPTION_SETTINGS["crowd.alone"].field()
     least: float = OPTION_SETTINGS["crowd.least"].field()
+    counted_once: float = OPTION_SETTINGS["crowd.counted_once"].field()
     strangers: dict[str, StrangersSettings] = Field(default_factory=dict)
     """people without a prior who hide others, each line under a name of your choice: at least so many who may
     or may not be counted at a sensor, at hours of the day"""
@@ -303,16 +304,14 @@ class CrowdSettings(Section):
         from accounting.exposure.crowd import CrowdAdversary
 
         strangers = tuple(each.in_steps(step_seconds) for _, each in sorted(self.strangers.items()))
-        return CrowdAdversary(self.known, self.companions, self.alone, self.least, strangers)
+        given = self.known, self.companions, self.alone, self.least
+        return CrowdAdversary(*given, strangers, self.counted_once)
 
     def facts(self) -> dict[str, Any]:
-        """What a run or deployment is recorded with; earlier ones were without ``least`` and strangers."""
+        """What a run or deployment is recorded with; what earlier ones lacked is left out if not set."""
         found = self.model_dump(mode="json", exclude={"on"})
-        if self.least == 1.0:
-            del found["least"]
-        if not self.strangers:
-            del found["strangers"]
-        return found
+        usual = {"least": 1.0, "strangers": {}, "counted_once": 0.0}
+        return {name: value for name, value in found.items() if value != usual.get(name)}
 
 
 def mechanism_of(policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> str:

@@ -108,6 +108,7 @@ def condition_of(adversary: CrowdAdversary) -> dict[str, Any]:
     return {
         **{name: getattr(adversary, name) for name in ("known", "companions", "alone")},
         "least": adversary.least if adversary.least < 1.0 else None,
+        "counted_once": adversary.counted_once or None,
         "strangers": sum(each.people for each in adversary.strangers) or None,
     }
 

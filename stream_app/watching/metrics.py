@@ -201,11 +201,11 @@ def sigmas_of(event: StepClosed, adversary: CrowdAdversary | None) -> dict[str, 
     """Noise that would hide as much as the crowd does in this step, in people, by sensor."""
     if event.crowds is None or adversary is None:
         return {}
-    from accounting.exposure.crowd import crowds_by_sensor, equivalent_sigma
+    from accounting.exposure.crowd import crowds_by_sensor
 
     step = event.schedule if event.accounted is None else event.accounted
-    found = crowds_by_sensor(step, event.crowds)
-    return {name: min(equivalent_sigma(crowd, adversary), MOST_SIGMA) for name, crowd in found.items()}
+    found = crowds_by_sensor(step, event.crowds, adversary)
+    return {name: min(crowd.sigma, MOST_SIGMA) for name, crowd in found.items()}
 
 
 def with_step(lines: Sequence[HiddenLine], sigmas: Mapping[str, float], hour: int) -> tuple[HiddenLine, ...]:

@@ -139,6 +139,11 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
         presumed = [] if others == 0 else presumed
         followed = "" if presumed else known
         presumed.append(f"{_strangers_note(adversary, followed)},")
+    if adversary.counted_once:
+        presumed.append(
+            f"{adversary.counted_once:.3g} of them, wherever a sensor may count a person again, are counted "
+            "exactly once,"
+        )
     return (
         f"if {' and if '.join(presumed)} no "
         "adversary who does not know where they are does better; couples, families and crowds at events do "

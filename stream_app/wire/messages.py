@@ -436,8 +436,9 @@ class CrowdSummary(Exact):
 
     This adversary knows all movements of ``known`` people; ``companions`` always move with the person
     guessed, and a share of the others moves ``alone``. Of each persona's people ``least`` are there in any
-    case (all of them without it), and so many ``strangers`` are declared, of all sensors and hours. The other
-    fields are as in the summary that holds it.
+    case (all of them without it), and so many ``strangers`` are declared, of all sensors and hours; the share
+    ``counted_once`` hides others where a sensor may count a person again. The other fields are as in the
+    summary that holds it.
     """
 
     known: Annotated[int, Field(ge=0)]
@@ -445,6 +446,7 @@ class CrowdSummary(Exact):
     alone: Probability
     least: Probability | None = None
     strangers: Annotated[int, Field(ge=1)] | None = None
+    counted_once: Probability | None = None
     at_risk: Mapping[Level, int]
     at_added_risk: Mapping[Level, int]
     risk: Mapping[Level, Finite]

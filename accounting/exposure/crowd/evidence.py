@@ -18,6 +18,9 @@ other way round the same of ``-N``. A channel whose ``e`` is nowhere smaller rev
 Also ``e(g) <= e(1)`` for ``g >= 1``, and ``e(1)`` is at most the mode, ``e^-V I_0(V)``. As ``e`` is convex,
 it lies below its chords between the odds at which it is computed.
 
+A person who may be counted up to ``L`` times shifts ``N`` by one of ``1 .. L``, for reasons that do not
+depend on where the person goes: ``h`` is then also the largest over these shifts.
+
 For example ``V = 4``: the mode is 0.21, so an erasure channel shows the exact count 21 times in 100. Here
 odds of 4 to 1 or more come 6 times in 100.
 """
@@ -51,7 +54,9 @@ def _sum_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.
 
 
 @jit
-def worth_of_bits(noise: NDArray[np.float64], odds: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def worth_of_bits(
+    noise: NDArray[np.float64], odds: NDArray[np.float64], most: int, most_counts: int
+) -> NDArray[np.float64]:
     """``h`` (most + 1, O) of so many bits of chance 1/4 or 3/4 and symmetric noise, at odds of 1 or more."""
     quarter = np.zeros((most + 1, most + 1))  # Pr[so many ones] of so many bits of chance 1/4
     quarter[0, 0] = 1.0
@@ -61,16 +66,17 @@ def worth_of_bits(noise: NDArray[np.float64], odds: NDArray[np.float64], most: i
             quarter[number + 1, ones + 1] += 0.25 * quarter[number, ones]
     found = np.zeros((most + 1, odds.size))
     for number in range(most + 1):
-        for often in range(number // 2 + 1):  # one; the mirror image of each law is looked at, too
-            seldom = number - often
-            law = _sum_of(quarter[seldom, : seldom + 1], quarter[often, often::-1].copy())
+        for likely in range(number // 2 + 1):  # ones; the mirror image of each law is looked at, too
+            seldom = number - likely
+            law = _sum_of(quarter[seldom, : seldom + 1], quarter[likely, likely::-1].copy())
             law = _sum_of(noise, law)
             for o in range(odds.size):
-                raised, lowered = law[-1], law[0]
-                for k in range(1, law.size):
-                    raised += max(0.0, law[k - 1] - odds[o] * law[k])
-                    lowered += max(0.0, law[k] - odds[o] * law[k - 1])
-                found[number, o] = max(found[number, o], raised, lowered)
+                for often in range(1, min(most_counts, law.size) + 1):
+                    raised, lowered = law[law.size - often :].sum(), law[:often].sum()
+                    for k in range(often, law.size):
+                        raised += max(0.0, law[k - often] - odds[o] * law[k])
+                        lowered += max(0.0, law[k] - odds[o] * law[k - often])
+                    found[number, o] = max(found[number, o], raised, lowered)
     for number in range(most - 2, -1, -1):
         for o in range(odds.size):
             found[number, o] = max(found[number, o], 2.0 * found[number + 1, o] - found[number + 2, o])
@@ -94,24 +100,25 @@ def _odds() -> NDArray[np.float64]:
 
 
 @lru_cache(64)
-def _worth_among(noise: bytes) -> NDArray[np.float64]:
-    return worth_of_bits(np.frombuffer(noise), _odds(), MOST_BITS)
+def _worth_among(noise: bytes, most_counts: int) -> NDArray[np.float64]:
+    return worth_of_bits(np.frombuffer(noise), _odds(), MOST_BITS, most_counts)
 
 
 Outputs = tuple[NDArray[np.float64], NDArray[np.float64], float]
 """Probabilities of outputs if the person is not counted (O,), and if (O,), and what they leave out."""
 
 
-def outputs_among(variance: float, noise: NoiseLaw | None, mode: float) -> Outputs:
+def outputs_among(variance: float, noise: NoiseLaw | None, shown: float, most_counts: int = 1) -> Outputs:
     """A channel that reveals at least as much as a count among bits of this ``variance`` does.
 
-    ``noise`` must be symmetric, None for none; ``mode`` bounds the largest probability of bits and noise.
+    ``noise`` must be symmetric, None for none; ``shown`` bounds ``e(1)``, for one count the largest
+    probability of bits and noise.
     """
     added, left_out = np.ones(1), 0.0
     if noise is not None:
         added, left_out = noise.probabilities, 2.0 * noise.truncated_mass
-    mean = min(4.0 * variance, float(MOST_BITS))
-    at_odds = np.minimum(mode, _mean_over_numbers(mean, _worth_among(added.tobytes())) + _ROUNDING)
+    mean, worth = min(4.0 * variance, float(MOST_BITS)), _worth_among(added.tobytes(), most_counts)
+    at_odds = np.minimum.accumulate(np.minimum(shown, _mean_over_numbers(mean, worth) + _ROUNDING))
     inverse = 1.0 / _odds()[:0:-1]
     odds = np.concatenate(([0.0], inverse, _odds()))
     worth = np.concatenate(([1.0], 1.0 - inverse + inverse * at_odds[:0:-1], at_odds))  # of a reflected sum

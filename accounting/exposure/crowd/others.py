@@ -52,6 +52,7 @@ from models.mechanisms import (
     Raw,
     SeenRelease,
     Tabulated,
+    counted_again,
     revealed_by_shift,
     shares_noise,
 )
@@ -85,22 +86,31 @@ class Crowded(SeenRelease):
     - Otherwise only :meth:`information` takes the crowd into account, because a mean over what is revealed of
       the others bounds information and nothing more. Everything else is that of ``inner``.
 
-    Differential privacy does not depend on a crowd: its figures are those of ``inner``.
+    A person who is there is counted up to ``most_counts`` times. Differential privacy does not depend on a
+    crowd: its figures are those of ``inner``.
     """
 
     share: float
     is_erased: bool
     hiding: float = 0.0
+    most_counts: int = 1
     name: ClassVar[str] = "crowded"
+
+    @property
+    def alone(self) -> Mechanism:
+        """The release if the others were known."""
+        return counted_again(self.inner, self.most_counts)
 
     def reveal_probability(self) -> float:
         """The erasure's probability, or that of the noise alone."""
-        return self.share if self.is_erased else self.inner.reveal_probability()
+        return self.share if self.is_erased else self.alone.reveal_probability()
 
     def outputs(self) -> Outputs | None:
         """What a count among the others says; None where they are known by ``share`` alone."""
+        if self.hiding <= 0.0:
+            return None
         noise = self.inner.noise_law() if self.inner.noise_family in _SYMMETRIC else None
-        return outputs_among(self.hiding, noise, self.share) if self.hiding > 0.0 else None
+        return outputs_among(self.hiding, noise, self.share, self.most_counts)
 
     def information_table(self) -> InformationTable:
         """The smaller of what the crowd leaves and what the noise does."""
@@ -109,10 +119,10 @@ class Crowded(SeenRelease):
 
 @lru_cache(4096)
 def _information_table(crowded: Crowded) -> InformationTable:
-    hidden = scaled_entropy_table(crowded.share)
-    if crowded.is_erased or not isinstance(crowded.inner, Tabulated):
+    hidden, alone = scaled_entropy_table(crowded.share), crowded.alone
+    if crowded.is_erased or not isinstance(alone, Tabulated):
         return hidden
-    return least_information(hidden, crowded.inner.information_table())
+    return least_information(hidden, alone.information_table())
 
 
 LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)
@@ -124,7 +134,7 @@ _LEAST_HIDING = 0.01  # of a variance; below, a count shows the exact number now
 _SYMMETRIC = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)  # characteristic function not negative
 
 
-@checked(SettingsError, infinite=("alone", "least"), leave=("strangers",))
+@checked(SettingsError, infinite=("alone", "least", "counted_once"), leave=("strangers",))
 @dataclass(frozen=True, slots=True)
 class CrowdAdversary:
     """Knows all priors, the schedule, every release, and all movements of any ``known`` people.
@@ -135,6 +145,10 @@ class CrowdAdversary:
 
     ``least`` is the share of a persona's people who are there in any case: with 0.8, of a persona that stands
     for 200 people at least 160 live like it. ``strangers`` are people without a prior beside them.
+
+    ``counted_once`` is about sensors that may count one person again: of the people who move alone and are
+    where such a sensor counts, the share that it counts exactly once in the step, or the chance of each,
+    whatever else is known. If all were counted twice, an odd count would mean that the target is there.
     """
 
     known: int = 0
@@ -142,6 +156,7 @@ class CrowdAdversary:
     alone: float = 1.0
     least: float = 1.0
     strangers: tuple[Strangers, ...] = ()
+    counted_once: float = 0.0
 
     def __post_init__(self) -> None:
         """:class:`SettingsError` names what is out of range."""
@@ -154,6 +169,7 @@ class CrowdAdversary:
         shares = (
             ("the share of people who move alone", self.alone),
             ("the share of a persona's people who are there", self.least),
+            ("the share of people who are counted exactly once", self.counted_once),
         )
         for name, share in shares:
             if not (isfinite(share) and 0.0 <= share <= 1.0):
@@ -163,6 +179,10 @@ class CrowdAdversary:
     def not_counted(self) -> int:
         """How many people of the population hide nothing: the target, companions and the known."""
         return 1 + self.companions + self.known
+
+    def at(self, most_counts: int) -> CrowdAdversary:
+        """At a sensor that may count one person so often: whoever it may count again hides nobody."""
+        return self if most_counts == 1 else replace(self, alone=self.alone * self.counted_once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +236,21 @@ StepCrowd = tuple[SensorCrowd, ...]
 """What each count of a step hides among, in the order of what is ``counting`` in it."""
 
 
-def revealed(variance: float, mechanism: Mechanism, companions: int = 0) -> float:
+def revealed(variance: float, mechanism: Mechanism, companions: int = 0, most_counts: int = 1) -> float:
     """The largest probability of a value of the others' sum plus the noise, from above: the erasure's delta.
 
-    With companions, the largest probability of as many consecutive values. Noise is added to the crowd only
-    if it is symmetric with a known law; other noise is left out, which is safe because it only hides more. A
-    window's share of noise, which need not be symmetric, hides by itself or not at all.
+    With companions, or where one person is counted more often, the largest probability of as many consecutive
+    values. Noise is added to the crowd only if it is symmetric with a known law; other noise is left out,
+    which is safe because it only hides more. A window's share of noise, which need not be symmetric, hides by
+    itself or not at all.
     """
     noise = mechanism if mechanism.noise_family in _SYMMETRIC else _EXACT
-    found = min(1.0, (1 + companions) * _mode(variance, noise))  # type: ignore[arg-type]
-    if isinstance(mechanism, NoiseShare) and not companions:
-        return min(found, mechanism.reveal_probability())
-    return found
+    found = min(1.0, most_counts * (1 + companions) * _mode(variance, noise))  # type: ignore[arg-type]
+    if companions:
+        return found
+    if most_counts > 1:
+        return min(found, revealed_by_shift(mechanism, most_counts))
+    return min(found, mechanism.reveal_probability()) if isinstance(mechanism, NoiseShare) else found
 
 
 @lru_cache(1 << 16)
@@ -267,9 +290,14 @@ def with_strangers(
     return tuple(found)
 
 
-def left_of_entropy(coins: float) -> float:
-    """``(1 - e^-mu) / mu >= E 1 / (M + 1)``: what ``M`` fair coins leave of any information about a bit."""
-    return 1.0 if coins < 1e-9 else min(1.0, -expm1(-coins) / coins * (1.0 + _ROUNDING))
+def left_of_entropy(coins: float, most_counts: int = 1) -> float:
+    """``(1 - e^-mu) / mu >= E 1 / (M + 1)``: what ``M`` fair coins leave of any information about a bit.
+
+    A bit that is counted ``L`` times is as ``L`` counts, each among coins of its own: every coin is dealt to
+    one of them by chance. So ``L`` times as much is left, each time of ``mu / L`` coins.
+    """
+    each = coins / most_counts
+    return 1.0 if each < 1e-9 else min(1.0, -most_counts * expm1(-each) / each * (1.0 + _ROUNDING))
 
 
 def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -> StepSchedule:
@@ -327,20 +355,55 @@ def variances_at(
     return {key: crowd.variance_at(probability, adversary) for key, crowd in sums.items()}
 
 
-def crowds_by_sensor(step: StepSchedule, crowds: StepCrowd) -> Mapping[str, SensorCrowd]:
+def crowds_by_sensor(
+    step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary
+) -> Mapping[str, HidingCrowd]:
     """What each sensor's count hides among; of moves that of the end which hides less, in the step of both.
 
-    Nobody where one person may be counted twice, or a count corrected: it is charged as if others were known.
-    Without windows that a crowd is not known to hide anybody in.
+    Nobody where a count may be corrected: it is charged as if others were known. Without windows that a crowd
+    is not known to hide anybody in.
     """
-    ends: dict[str, dict[bool, SensorCrowd]] = {}
+    ends: dict[str, dict[bool, HidingCrowd]] = {}
     for each, crowd in zip(step.counting, crowds, strict=True):
         if each.window is None:
             own = ends.setdefault(each.name, {})
             leaves = isinstance(each, MoveEnd) and each.leaves
-            is_known = isinstance(each, Sensor) and (each.most_counts > 1 or each.corrections > 0)
-            own[leaves] = own.get(leaves, SensorCrowd()) + (SensorCrowd() if is_known else crowd)
-    return {name: min(own.values(), key=lambda each: each.units[VARIANCE]) for name, own in ends.items()}
+            is_known = isinstance(each, Sensor) and each.corrections > 0
+            before = own[leaves].crowd if leaves in own else SensorCrowd()
+            found = before + (SensorCrowd() if is_known else crowd)
+            own[leaves] = HidingCrowd(found, adversary, each.most_counts)
+    return {name: min(own.values(), key=lambda each: each.variance) for name, own in ends.items()}
+
+
+class HidingCrowd(NamedTuple):
+    """The crowd of a count that has one person in it so often at most."""
+
+    crowd: SensorCrowd
+    adversary: CrowdAdversary
+    most_counts: int = 1
+
+    @property
+    def variance(self) -> float:
+        """Mean of ``V`` over what is revealed, of those who hide a person."""
+        return self.crowd.variance(self.adversary.at(self.most_counts))
+
+    @property
+    def shown(self) -> float:
+        """The probability that a raw count shows how often it has the person in it."""
+        return revealed(self.variance, _EXACT, self.adversary.companions, self.most_counts)
+
+    @property
+    def sigma(self) -> float:
+        """Scale of Gaussian noise that hides the person no better than the crowd does; 0 if it hides nobody.
+
+        Of the continuous noise with the same total variation under a shift by as many counts, rounded down.
+        """
+        from scipy.special import ndtri
+
+        share = self.shown
+        if not 0.0 < share < 1.0:
+            return inf if share <= 0.0 else 0.0
+        return 0.5 * self.most_counts / float(ndtri(0.5 * (1.0 + share)))
 
 
 def variance_of_window(name: str, steps: Sequence[Variances]) -> float:
@@ -359,7 +422,7 @@ def hidden_count(mechanism: Mechanism, most_counts: int, variance: float, compan
     So many values in a row come at most so many times as often as the likeliest one.
     """
     noise = _EXACT if shares_noise(mechanism) else mechanism
-    among = min(1.0, most_counts * revealed(variance, noise, companions))
+    among = revealed(variance, noise, companions, most_counts)
     if companions:
         return HiddenCount(_EXACT, among) if among < 1.0 else _EXACT
     return HiddenCount(mechanism, among) if among < revealed_by_shift(mechanism, most_counts) else mechanism
@@ -378,10 +441,11 @@ def counts_of(step: StepSchedule) -> int:
 class _Hiding:
     """A step whose counts hide a person, each with the ``probability`` that it does less; None on average.
 
-    A crowd is not known to hide a person at a sensor that can count a person twice, in the difference of
-    several values of one count, nor in a window's count that one coin stands for, unless it is a sum of
-    moves. For such releases noise is not known to hide a group either, so what it leaves of single people
-    does not bound what a group reveals. Windows are seen in their single steps alone.
+    A crowd is not known to hide a person in the difference of several values of one count, nor in a window's
+    count that one coin stands for, unless it is a sum of moves; at a sensor that can count a person twice
+    only among people whom it is declared to count once. For releases in which it is not, noise is not known
+    to hide a group either, so what it leaves of single people does not bound what a group reveals. Windows
+    are seen in their single steps alone.
     """
 
     step: StepSchedule
@@ -409,13 +473,19 @@ class _Hiding:
         return replace(self.step, releases=(*own, *together(own, tuple(parts))), published=own, parts=None)
 
     def _seen(self, own: SensorRelease, crowd: SensorCrowd) -> SensorRelease:
-        if not own.mechanism.is_released or (_is_known(own) and not self.adversary.companions):
+        is_known = _is_known(own, self.adversary.counted_once)
+        if not own.mechanism.is_released or (is_known and not self.adversary.companions):
             return own
-        if _is_known(own):
+        if is_known:
             return replace(own, mechanism=_EXACT)
+        often = own.sensor.most_counts if own.sensor.window is None else 1
+        hiding = HidingCrowd(crowd, self.adversary, often)
         if self.probability is None:
-            return replace(own, mechanism=_hidden(own.mechanism, crowd, self.adversary))
-        return replace(own, mechanism=_erased(own.mechanism, crowd, self.adversary, self.probability))
+            seen = _hidden(own.mechanism, hiding)
+        else:
+            seen = _erased(own.mechanism, hiding, self.probability)
+        sensor = own.sensor if often == 1 else replace(own.sensor, most_counts=1)  # which is in what is seen
+        return SensorRelease(sensor, seen)
 
     @cached_property
     def _of_ends(self) -> Mapping[MoveEnd, SensorCrowd]:
@@ -455,55 +525,48 @@ class _Hiding:
                 sums[end.name] = sums.get(end.name, SensorCrowd()) + crowd
         by_moves = {tuple(pairs): sums[name] for name, pairs in moves.items()}
         return tuple(
-            replace(each, mechanism=_hidden(each.mechanism, by_moves[each.counted], self.adversary))
+            replace(
+                each, mechanism=_hidden(each.mechanism, HidingCrowd(by_moves[each.counted], self.adversary))
+            )
             if isinstance(each, RevealedMove) and each.counted in by_moves
             else each
             for each in self.step.revealed
         )
 
 
-def _is_known(release: SensorRelease) -> bool:
+def _is_known(release: SensorRelease, counted_once: float = 0.0) -> bool:
     """Whether a release is charged as if the others' places were known."""
     sensor, mechanism = release.sensor, release.mechanism
     if isinstance(mechanism, ErasureCoin | NoiseShare):  # of a window
         return isinstance(mechanism, ErasureCoin) and not mechanism.is_exact
-    return sensor.most_counts > 1 or sensor.corrections > 0 or isinstance(mechanism, Composite)
+    may_hide = sensor.most_counts == 1 or (sensor.window is None and counted_once > 0.0)
+    return not may_hide or sensor.corrections > 0 or isinstance(mechanism, Composite)
 
 
-def _hidden(mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary) -> Mechanism:
-    variance, coins = crowd.variance(adversary), crowd.coins(adversary)
-    share = revealed(variance, mechanism, adversary.companions)
+def _hidden(mechanism: Mechanism, hiding: HidingCrowd) -> Mechanism:
+    crowd, adversary, often = hiding
+    variance, coins = hiding.variance, crowd.coins(adversary.at(often))
+    share = revealed(variance, mechanism, adversary.companions, often)
     if adversary.companions:
         return Crowded(_EXACT, share, False) if share < 1.0 else _EXACT
-    share = min(share, left_of_entropy(coins))
-    return Crowded(mechanism, share, False) if variance + coins > 0.0 and share < 1.0 else mechanism
+    share = min(share, left_of_entropy(coins, often))
+    is_hiding = variance + coins > 0.0 and share < 1.0
+    return Crowded(mechanism, share, False, 0.0, often) if is_hiding else counted_again(mechanism, often)
 
 
-def _erased(
-    mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary, probability: float
-) -> Mechanism:
-    variance = crowd.variance_at(probability, adversary)
+def _erased(mechanism: Mechanism, hiding: HidingCrowd, probability: float) -> Mechanism:
+    crowd, adversary, often = hiding
+    variance = crowd.variance_at(probability, adversary.at(often))
     if variance > _LEAST_HIDING:  # one of few, so that few channels are computed
         variance = min(variance, 2.0 ** (floor(32 * log2(variance)) / 32))
-    share = revealed(variance, mechanism, adversary.companions)
+    share = revealed(variance, mechanism, adversary.companions, often)
     if adversary.companions:
         return Crowded(_EXACT, share, True) if share < 1.0 else _EXACT
     if variance <= 0.0 or share >= 1.0:
-        return mechanism
+        return counted_again(mechanism, often)
     is_noise_alone = isinstance(mechanism, NoiseShare) and mechanism.reveal_probability() <= share
-    hiding = 0.0 if is_noise_alone or variance <= _LEAST_HIDING else variance
-    return Crowded(mechanism, share, True, hiding)
-
-
-def equivalent_sigma(crowd: SensorCrowd, adversary: CrowdAdversary) -> float:
-    """Scale of Gaussian noise that hides a bit no better than the crowd alone does; 0 if it hides none.
-
-    Of the continuous noise with the same total variation under a shift by one, rounded down.
-    """
-    from scipy.special import ndtri
-
-    share = revealed(crowd.variance(adversary), _EXACT, adversary.companions)
-    return 0.0 if share >= 1.0 else 0.5 / float(ndtri(0.5 * (1.0 + share))) if share > 0.0 else inf
+    hiding_variance = 0.0 if is_noise_alone or variance <= _LEAST_HIDING else variance
+    return Crowded(mechanism, share, True, hiding_variance, often)
 
 
 COIN = "tallyguard crowd"

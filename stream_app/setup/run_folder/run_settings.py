@@ -24,7 +24,7 @@ from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import as_set, drawn_from, location_names
 from stream_app.setup.keys import key_folder
 from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
-from stream_app.setup.release_settings import BudgetSettings, ReleaseSettings
+from stream_app.setup.release_settings import BudgetSettings, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import (
     FILES,
     UNDESCRIBED,
@@ -298,10 +298,19 @@ def as_settings(recorded: Mapping[str, Any], given: Settings) -> dict[str, Any]:
     return found
 
 
+def crowd_of_run(facts: Mapping[str, Any]) -> CrowdSettings:
+    """What a run was recorded with of the crowd; not on where no ceilings in it were computed."""
+    crowd = facts.get("crowd") or {}
+    known = {name: crowd[name] for name in crowd if name in CrowdSettings.model_fields}
+    return CrowdSettings.model_validate({**known, "on": bool(crowd)})
+
+
 def _described(folder: Path, run: dict[str, Any], given: Settings) -> dict[str, Any]:
-    """The release policy of a run, and where the files lie that its description names."""
+    """The release policy and the crowd of a run, and where the files lie that its description names."""
     said, description = given.model_fields_set, description_in(folder)
     found: dict[str, Any] = {}
+    if "crowd" not in said:
+        found["crowd"] = crowd_of_run(run)
     if "release" in run:
         found["release"] = _release_of_run(folder, run["release"], description, given)
     if description is None:

@@ -186,6 +186,7 @@ class Deployment:
                 vouched=vouched,
                 together=1 + companions,
                 alone=self.adversary.alone,
+                once=self.adversary.counted_once,
                 asked=asked,
             )
             for rest in ((priors[gone:], priors[: len(priors) - gone]) if gone else (priors,))
@@ -231,13 +232,15 @@ def optimum_of(
     vouched: Sequence[Chain] = (),
     together: int = 1,
     alone: float = 1.0,
+    once: float = 0.0,
     asked: Asked | None = None,
 ) -> float | None:
     """The best of any adversary about the first of the ``people`` who knows where none of the others is.
 
     Each of the ``mixed`` is one more person, who moves by one of these chains with even chances. The first
     person is in a group of so many who go ``together``. Each of the other people moves ``alone`` with that
-    chance, or makes every move of all others who live alike and are not alone; the ``vouched`` all do.
+    chance, or makes every move of all others who live alike and are not alone; the ``vouched`` all do. Who
+    moves alone is counted ``once`` with that chance in each count of passages, else as often as may be.
     """
     others = len(people) - 1 + len(mixed) + len(vouched) + together
     sizes = [1 + each.most * others + each.noise.size for each in shown]
@@ -252,9 +255,9 @@ def optimum_of(
     if len(added) * cells > _MOST_OUTCOMES:
         return None
     law = np.ones((1,) * len(shown))
-    for each_law in _laws_of_groups(shown, people[1:], steps, alone):
+    for each_law in _laws_of_groups(shown, people[1:], steps, alone, once):
         law = _sum_of(each_law, law) if each_law.size < law.size else _sum_of(law, each_law)
-    for each_law in _laws_of_groups(shown, vouched, steps, 1.0):
+    for each_law in _laws_of_groups(shown, vouched, steps, 1.0, once):
         law = _sum_of(each_law, law) if each_law.size < law.size else _sum_of(law, each_law)
     for chains in mixed:
         mean = [_law_of(shown, own.paths, own.probability) for own in (all_paths(*c, steps) for c in chains)]
@@ -278,7 +281,7 @@ def optimum_of(
 
 
 def _laws_of_groups(
-    shown: list[Shown], people: Sequence[Chain], steps: int, alone: float
+    shown: list[Shown], people: Sequence[Chain], steps: int, alone: float, once: float
 ) -> Iterator[Floats]:
     """The law of what all who live alike add to the values, of each group of them."""
     groups: dict[tuple[bytes, int], list[Chain]] = {}
@@ -286,13 +289,16 @@ def _laws_of_groups(
         groups.setdefault((start.tobytes(), id(matrices)), []).append((start, matrices))
     for group in groups.values():
         theirs = all_paths(*group[0], steps)
-        one = _law_of(shown, theirs.paths, theirs.probability)
+        law = _law_of(shown, theirs.paths, theirs.probability, once)
         if alone == 1.0:
-            yield _sum_of_equal(one, len(group))
+            yield _sum_of_equal(law, len(group))
             continue
-        found = np.zeros([1 + each.most * len(group) for each in shown])
+        found, one = (
+            np.zeros([1 + each.most * len(group) for each in shown]),
+            _law_of(shown, theirs.paths, theirs.probability),
+        )
         for path in np.argwhere(one > 0.0):  # of all who are not alone
-            each_law = alone * one
+            each_law = alone * law
             each_law[tuple(path)] += 1.0 - alone
             found += one[tuple(path)] * _sum_of_equal(each_law, len(group))
         yield found
@@ -318,9 +324,19 @@ def noise_of(mechanism: Mechanism) -> Floats:
     return np.asarray(law.probabilities[middle - _LIKELY : middle + _LIKELY + 1])
 
 
-def _law_of(shown: list[Shown], paths: NDArray[np.int64], probability: Floats) -> Floats:
+def _law_of(shown: list[Shown], paths: NDArray[np.int64], probability: Floats, once: float = 0.0) -> Floats:
+    """What a person adds who is counted ``once`` with this chance, wherever that may be more often."""
     law = np.zeros([each.most + 1 for each in shown])
-    np.add.at(law, tuple(each.added(paths) for each in shown), probability)
+    may_be = [(False, True) if each.sensor.window is None and each.most > 1 else (False,) for each in shown]
+    for is_once in product(*may_be):
+        chance = 1.0
+        for may, single in zip(may_be, is_once, strict=True):
+            chance *= once if single else 1.0 - once * (len(may) - 1)
+        often = (
+            each.added(paths) // (each.most if single else 1)
+            for each, single in zip(shown, is_once, strict=True)
+        )
+        np.add.at(law, tuple(often), chance * probability)
     return law
 
 
@@ -545,6 +561,9 @@ def _in_a_wider_crowd(rng: np.random.Generator, drawn: Deployment) -> Deployment
     if rng.random() < 0.3:
         adversary = replace(adversary, alone=float(rng.choice([0.3, 0.7, 0.9])))
         names.add("in step")
+    if "passages" in names and rng.random() < 0.7:
+        adversary = replace(adversary, counted_once=float(rng.choice([0.5, 0.8, 1.0])))
+        names.add("counted once")
     if rng.random() < 0.4 and len(drawn.chains) < _MANY:
         adversary = replace(adversary, least=float(rng.choice([1.0, 0.9, 0.6])))
         weights = rng.integers(1, 9, len(drawn.chains)).astype(np.float64)

@@ -69,16 +69,20 @@ def check(rng: np.random.Generator) -> None:
     noise = None if mechanism is None else mechanism.noise_law()
     if noise is not None:
         law = np.convolve(law, noise.probabilities)
-    absent, present, left_out = outputs_among(variance, noise, revealed(variance, mechanism or Raw()))
+    most_counts = int(rng.choice([1, 2, 3, 5], p=[0.6, 0.2, 0.1, 0.1]))
+    shown = revealed(variance, mechanism or Raw(), 0, most_counts)
+    absent, present, left_out = outputs_among(variance, noise, shown, most_counts)
     assert absent.sum() == pytest.approx(1.0, abs=1e-5)  # rounded up
     assert present.sum() == pytest.approx(1.0, abs=1e-5)
     assert 0.0 <= left_out < 1e-6
-    exact = worth(np.append(law, 0.0), np.append(0.0, law))
-    assert (exact <= worth(absent, present) + 1e-10).all()
+    for often in range(1, most_counts + 1):
+        none = np.zeros(often)
+        exact = worth(np.append(law, none), np.append(none, law))
+        assert (exact <= worth(absent, present) + 1e-10).all()
 
 
 def test_no_sum_of_bits_is_worth_more_than_its_channel() -> None:
-    """Every odds, both ways round, raw and under noise."""
+    """Every odds, both ways round, raw and under noise, of people who may be counted again."""
     for seed in range(1_000):
         check(np.random.default_rng(seed))
 
@@ -96,7 +100,10 @@ def test_more_bits_are_worth_less_and_their_worth_is_convex_in_their_number() ->
     for mechanism in NOISES[2:5]:
         law = None if mechanism is None else mechanism.noise_law()
         noise = np.ones(1) if law is None else law.probabilities
-        found = worth_of_bits(noise, ODDS, 24)
+        found = worth_of_bits(noise, ODDS, 24, 1)
+        twice = worth_of_bits(noise, ODDS, 24, 2)
+        assert (twice >= found - 1e-12).all()
+        assert (np.diff(twice, axis=0) <= 1e-12).all()
         assert (np.diff(found, axis=0) <= 1e-12).all()
         assert (np.diff(found, 2, axis=0) >= -1e-12).all()
         for number, seldom in ((1, 1), (2, 0), (3, 2), (8, 4), (24, 5)):

@@ -18,10 +18,10 @@ from accounting.exposure.crowd import (
     LEVELS,
     CrowdAdversary,
     Crowded,
+    HidingCrowd,
     Others,
     SensorCrowd,
     at_level,
-    equivalent_sigma,
     in_crowd,
     revealed,
 )
@@ -295,8 +295,8 @@ def test_what_is_not_released_stays_hidden_and_other_noise_counts_as_none() -> N
 def test_equivalent_noise_hides_no_better_than_the_crowd() -> None:
     """Gaussian noise of the scale that is shown reveals a bit at least as often."""
     nobody = SensorCrowd()
-    assert equivalent_sigma(nobody, APART) == 0.0
-    found = [equivalent_sigma(sums_of(np.full(n, 0.3)), APART) for n in (5, 50, 500, 50_000)]
+    assert HidingCrowd(nobody, APART).sigma == 0.0
+    found = [HidingCrowd(sums_of(np.full(n, 0.3)), APART).sigma for n in (5, 50, 500, 50_000)]
     assert found == sorted(found)
     assert found[-1] == pytest.approx((50_000 * 0.21) ** 0.5, rel=0.01)
 

@@ -82,6 +82,52 @@ def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
         assert ceiling_in_words(found[name]) in shown
 
 
+def test_what_no_option_says_of_the_crowd_settings_say_and_the_run(
+    tmp_path: Path, tallyguard: Tallyguard
+) -> None:
+    """Others who are not alone, or known, make ceilings higher: an option for one thing leaves the rest."""
+    coin = {"transition": [[0.5, 0.5], [0.5, 0.5]], "initial": None}
+    people = [{"person": f"p{number}", **coin} for number in range(60)]
+    priors = tmp_path / "crowd.json"
+    priors.write_text(dumps({"people": people}))
+    sensors = tmp_path / "sensors.json"
+    sensors.write_text(
+        dumps({"sensors": [{"name": "A", "locations": ["0"], "counts": "passages", "most_counts": 2}]})
+    )
+    day = tmp_path / "day.json"
+    day.write_text(dumps({"steps": [{"sensors": ["A"], "mechanism": "raw"}] * 3}))
+    config = tmp_path / "tallyguard.toml"
+    rules = 'sensors = "sensors.json"\nmistakes = 0\n[release]\nmechanism = "raw"\n'
+    config.write_text(f"{rules}[crowd]\non = true\nknown = 4\nalone = 0.9\ncounted_once = 0.8\n")
+    audit = ("audit", priors, "--schedule", day, "--sensors", sensors, "--mistakes", "0", "--person", "p7")
+    audit += ("--adversary", "crowd", "--json")
+
+    def said(*more: object) -> dict[str, object]:
+        (found,) = tallyguard(*audit, *more).document
+        return {name: found["crowd"].get(name) for name in ("known", "alone", "counted_once")}
+
+    own = {"known": 4, "alone": 0.9, "counted_once": 0.8}
+    assert said() == {"known": 0, "alone": 1.0, "counted_once": None}
+    assert said("--config", config) == own
+    assert said("--config", config, "--known", "1") == {**own, "known": 1}
+    assert said("--config", config, "--counted-once", "0.5") == {**own, "counted_once": 0.5}
+    plan = ("plan", day, "--priors", priors, "--config", config, "--adversary", "crowd", "--json")
+    planned = tallyguard(*plan, "--known", "1").document["crowd"]
+    assert {name: planned[name] for name in own} == {**own, "known": 1}
+    lines = [dumps({"v": 1, "type": "activation", "step": t, "sensors": ["A"]}) for t in range(3)]
+    lines += [dumps({"v": 1, "type": "reading", "step": t, "sensor": "A", "count": 9}) for t in range(3)]
+    (tmp_path / "messages.jsonl").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "out"
+    run = ("run", "--config", config, "--priors", priors, "--input", tmp_path / "messages.jsonl")
+    assert tallyguard(*run, "--output", out, "--create-keys").code == 0
+    report = tmp_path / "report.html"
+    for more, known in (((), 4), (("--known", "7"), 7)):
+        assert tallyguard("report", out, "--output", report, "--adversary", "crowd", *more).code == 0
+        condition = f"if 0.9 of the 59 others, except {known} whom the adversary may follow,"
+        assert condition in report.read_text()
+        assert "0.8 of them, wherever a sensor may count a person again" in report.read_text()
+
+
 def test_the_library_says_the_same_of_a_crowd() -> None:
     """Both ceilings in the table and its columns, the condition in the caption, also of a part of it."""
     coin = np.full((2, 2), 0.5)

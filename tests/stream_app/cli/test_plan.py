@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma
+from accounting.exposure.crowd import CrowdAdversary, HidingCrowd
 from accounting.settings import HorizonSettings
 from models.mechanisms import Raw, largest_sigma
 from models.prior_files import save_population
@@ -368,7 +368,7 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
         assert step["informed"]["risk"] == informed["risk"]
         assert (step["attack"], step["mean_baseline"]) == (None, informed["mean_baseline"])
         for name, crowd in zip((str(number % 2), "2"), account.crowds, strict=True):
-            sigmas.setdefault((name, 0), []).append(equivalent_sigma(crowd, account.adversary))
+            sigmas.setdefault((name, 0), []).append(HidingCrowd(crowd, account.adversary).sigma)
     hidden = {(each["sensor"], each["slot"]): each["sigma"] for each in found["crowd"]["hidden"]}
     assert hidden == {where: min(each) for where, each in sigmas.items()}
     own = ("plan", tmp_path / "schedule.json", "--priors", tmp_path / "priors.json", "--adversary", "crowd")

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from accounting.decisions import BudgetReason
-from accounting.exposure.crowd import equivalent_sigma
+from accounting.exposure.crowd import HidingCrowd
 from accounting.settings import OPERATIONS, RiskBudget
 from models.priors import Population
 from models.releases import StepSchedule
@@ -101,7 +101,7 @@ def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Sh
     assert event.crowds is not None
     for release, found in zip(event.schedule.releases, event.crowds, strict=True):
         sigma = shown.metric("tallyguard_sensor_crowd_sigma", sensor=release.sensor.name)
-        assert sigma == equivalent_sigma(found, adversary)
+        assert sigma == HidingCrowd(found, adversary).sigma
     metrics = CrowdMetrics(registry := CollectorRegistry(), REGISTRY.sensors, shown.settings)
     off = dataclasses.replace(event, schedule=StepSchedule(event.step, ()), accounted=None, crowds=())
     for each, least, most in ((event, 0.0, 99.9), (off, inf, inf)):  # 0 would be that it hides nobody
