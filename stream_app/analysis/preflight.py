@@ -21,6 +21,7 @@ from models.mechanisms import Raw
 from models.prior_files import load_evidence, load_population
 from models.priors import PLACE, Population
 from models.releases import Counts, SensorRegistry, SensorRelease, StepSchedule
+from models.text import number_of
 from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import WORKERS, Runner, refusals
@@ -76,10 +77,22 @@ class Finding:
 _SAID = texts("findings.toml")
 
 
+class _Number(int):
+    """A number that a sentence may follow by a word for one and for many: ``{steps:step|steps}``."""
+
+    def __format__(self, spec: str) -> str:
+        one, is_of_things, many = spec.partition("|")
+        return number_of(self, one, many) if is_of_things else super().__format__(spec)
+
+
 def _found(name: str, subject: object, /, **figures: object) -> Finding:
     """A finding of ``findings.toml`` with what its sentences have in braces."""
     level, *said = _SAID[name]
-    return Finding(level, str(subject), *(each.format(**figures) for each in said))
+    shown = {
+        name: _Number(value) if isinstance(value, int | np.integer) else value
+        for name, value in figures.items()
+    }
+    return Finding(level, str(subject), *(each.format(**shown) for each in said))
 
 
 @dataclass
@@ -364,6 +377,9 @@ def _about_crowd(settings: Settings, population: Population, registry: SensorReg
     """What is presumed of the others beyond their priors, and what strangers hide."""
     if settings.has_crowd and population.weights is not None and settings.crowd.least == 1.0:
         yield _found("sure_crowd", "crowd.least")
+    passing = sum(each.most_counts > 1 and each.window is None for each in registry.sensors)
+    if settings.has_crowd and passing and not settings.crowd.counted_once:
+        yield _found("counted_again", "crowd.counted_once", sensors=passing)
     strangers, adversary = settings.crowd.strangers, settings.crowd_adversary
     if strangers and not settings.has_crowd:
         yield _found("idle_strangers", "crowd.strangers", lines=len(strangers))

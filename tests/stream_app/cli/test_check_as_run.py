@@ -48,7 +48,7 @@ def both(tallyguard: Tallyguard, *more: str) -> tuple[int, int, str]:
         ("n.key", "not hexadecimal", "noise key must be hexadecimal"),
         ("p.key", "abcd", "pseudonym key must have at least 32 bytes"),
         ("s.csv", "step,sensor\n0,wrok\n", "did you mean 'work'?"),
-        ("s.csv", "step,sensor\n0,work\n", "activations of 1 steps"),
+        ("s.csv", "step,sensor\n0,work\n", "activations of 1 step, "),
         ("s.json", '{"steps": [{"sensors": ["work"], "mechanism": "gausian"}]}', "did you mean 'gaussian'?"),
     ],
 )

@@ -88,7 +88,7 @@ def test_check_warns_of_exclusions_that_begin_in_the_past(folder: Path) -> None:
     assert [each.level for each in findings(folder, LONG_AGO)] == ["ok"]
     ok, warning = findings(folder, LONG_AGO + HOUR)
     assert (ok.level, warning.level) == ("ok", "warning")
-    assert "1 exclusions begin in the past, such as that of 'A' from step 1" in warning.sentence
+    assert "1 exclusion begins in the past, such as that of 'A' from step 1" in warning.sentence
     assert "looked at counts" in warning.sentence
 
 
@@ -97,5 +97,5 @@ def test_check_warns_of_exclusions_outside_the_schedule(folder: Path) -> None:
     table(folder, "A,2026-03-02T04:00Z,2026-03-02T09:00Z,an hour late", "B,2026-03-02T03:00Z,,in time")
     _, warning = findings(folder, LONG_AGO, "whole.json")
     assert warning.level == "warning"
-    assert "1 exclusions cover no step in which the schedule announces their sensor" in warning.sentence
+    assert "1 exclusion covers no step in which the schedule announces their sensor" in warning.sentence
     assert "'A' from step 4" in warning.sentence

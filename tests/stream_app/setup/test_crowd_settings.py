@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,21 @@ def test_check_asks_for_the_least_number_behind_a_persona(tmp_path: Path) -> Non
     assert "such as 0.8" in asked["crowd.least"].remedy
     assert not findings(tmp_path, "[crowd]\non = true\nleast = 0.8", weights=40.0)
     assert not findings(tmp_path, "[crowd]\non = true")
+
+
+def test_check_asks_who_is_counted_once_by_counters_of_passages(tmp_path: Path) -> None:
+    """Of one such counter as of several; counts over windows are no matter of it."""
+    again = {"counts": "passages", "most_counts": 2}
+    for number, words in ((1, "1 sensor that may count a person again hides"), (2, "2 sensors that may")):
+        sensors = [{"name": name, "locations": [name], **again} for name in NAMES[:number]]
+        (tmp_path / "sensors.json").write_text(dumps({"sensors": sensors}))
+        given = f'sensors = "{tmp_path / "sensors.json"}"\n[crowd]\non = true\n'
+        found = findings(tmp_path, given)["crowd.counted_once"]
+        assert found.level == "warning"
+        assert found.sentence.startswith(f"{words} ")
+        assert not findings(tmp_path, f"{given}counted_once = 0.7")
+    said = crowd_note(CrowdAdversary(counted_once=0.7), 99)
+    assert "and if 0.7 of them, wherever a sensor may count a person again, are counted exactly once" in said
 
 
 def test_the_condition_says_all_that_is_presumed() -> None:

@@ -34,7 +34,7 @@ def test_until_it_is_declared_check_says_that_ceilings_hold_for_presence_only(tm
     rows = [{"name": "a", "locations": [0]}, {"name": "b", "locations": [1], "counts": "presence"}]
     (found,) = [each for each in findings(tmp_path, {"sensors": rows}) if "once in a step" in each.sentence]
     assert found.level == "warning"
-    assert "what 1 sensors count" in found.sentence
+    assert "what 1 sensor counts" in found.sentence
     assert "passages.md" in found.remedy
 
 
