@@ -133,7 +133,7 @@ def glossary_table() -> str:
 
 
 _NO_MATTER = {  # a plan takes no counts in, and priors only; other habits are asked of a plan
-    "tallyguard plan": ("PANEL", "LATE", "CLOCK", "NO_PEOPLE"),
+    "tallyguard plan": ("PANEL", "LATE", "CLOCK", "NO_PEOPLE", "TOTALS"),
     **dict.fromkeys(("tallyguard run", "one region", "several regions"), ("ALTERNATIVES",)),
 }
 

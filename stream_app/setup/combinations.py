@@ -61,6 +61,9 @@ class Feature(StrEnum):
     HOLIDAYS = "holidays"
     CHANGED_CLOCK = "a risk budget by a clock that is changed (`timezone`)"
     DEVICES = "limits by which devices are suspected"
+    QUESTIONS = "a question about groups of places, another one beside"
+    EXCLUSIONS = "a table of what is not published"
+    TOTALS = "totals of hours and days"
 
 
 EVERYWHERE = frozenset(Runner)

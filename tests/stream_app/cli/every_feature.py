@@ -109,7 +109,8 @@ def make(folder: Path, features: Iterable[Feature], *, on_kafka: bool, **changes
         **changes,
     }
     for feature in sorted(chosen):
-        settings |= _settings(folder, feature)
+        for name, value in _settings(folder, feature).items():
+            settings[name] = {**settings.get(name, {}), **value} if isinstance(value, dict) else value
     settings["release"] = _release(folder, chosen) | changes.get("release", {})
     if on_kafka:
         settings["kafka"] = {"servers": ["nowhere:9092"]}
@@ -135,6 +136,12 @@ def _settings(folder: Path, feature: Feature) -> dict[str, Any]:
     if feature is Feature.PANEL:
         (folder / "panel.jsonl").touch(mode=0o600)
         return {"panel": "panel.jsonl"}
+    if feature is Feature.EXCLUSIONS:
+        (folder / "exclusions.csv").write_text("sensor,from,to,reason\nA,2100-01-01T00:00Z,,maintenance\n")
+        return {"quality": {"exclusions": "exclusions.csv"}}
+    if feature is Feature.QUESTIONS:
+        asked = {"half": {"groups": {"one": list(NAMES[:2]), "other": list(NAMES[2:])}}}
+        return {"question": "half", "also_asked": ["place"], "questions": asked}
     return {
         Feature.CROWD: {"adversary": "crowd"},
         Feature.LATE: {"late": 2},
@@ -142,6 +149,7 @@ def _settings(folder: Path, feature: Feature) -> dict[str, Any]:
         Feature.CHANGED_CLOCK: {"timezone": "Europe/Vienna"},
         Feature.HOLIDAYS: {"timezone": "Europe/Vienna", "holidays": ["2026-12-25"]},
         Feature.DEVICES: {"quality": {"silent_steps": 3}},
+        Feature.TOTALS: {"totals": ["hour by sensor", "day by sensor"]},
     }.get(feature, {})
 
 
