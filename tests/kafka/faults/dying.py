@@ -4,6 +4,8 @@
 comes to the point for the ``NUMBER``-th time in its life that it publishes, so nothing is flushed, closed or
 said. A release worker publishes closed steps in a transaction, an account worker the risks of one step; that
 has no commit, so before and after it are the same moment.
+
+Instead of a point one of the ``TOPICS`` may be named: then it dies before its ``NUMBER``-th record there.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ BEFORE, BETWEEN, PRODUCED, COMMITTED = POINTS = (
     "before the commit",
     "after the commit",
 )
+TOPICS = ("accounts", "answers", "proposals", "whole")
+"""That are written outside transactions, one record after the other, or in those that close nothing."""
 CODE = "from tests.kafka.faults.dying import main; main()"
 Call = Callable[..., Awaitable[Any]]
 _STEPS = ("decisions", "releases", "sealed")  # topics: what a transaction of closed steps writes
@@ -96,6 +100,23 @@ class _Countdown:
         return counted
 
 
+def _watch_topic(topic: str, number: int) -> None:
+    """Let the records of this process to a topic be counted; those before the last are with the broker."""
+    from aiokafka import AIOKafkaProducer
+
+    send, seen = AIOKafkaProducer.send, 0
+
+    async def counted(client: Any, to: str, *arguments: Any, **named: Any) -> Any:
+        nonlocal seen
+        seen += to.endswith(f".{topic}")
+        if seen == number:
+            await client.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await send(client, to, *arguments, **named)
+
+    setattr(AIOKafkaProducer, "send", counted)  # noqa: B010 - of a class of the client
+
+
 def _watch(countdown: _Countdown) -> None:
     """Let the clients of this process come by the countdown."""
     from aiokafka import AIOKafkaProducer
@@ -123,8 +144,11 @@ def _watch(countdown: _Countdown) -> None:
 def main() -> None:
     """The command line, in a process that will die."""
     point, number, *arguments = sys.argv[1:]
-    assert point in POINTS, point
-    _watch(_Countdown(point, int(number)))
+    assert point in (*POINTS, *TOPICS), point
+    if point in TOPICS:
+        _watch_topic(point, int(number))
+    else:
+        _watch(_Countdown(point, int(number)))
     from stream_app.cli import main as command_line
 
     sys.argv[1:] = arguments

@@ -75,6 +75,40 @@ def test_a_release_worker_dies_at_every_point_under_a_budget(kafka: Broker, tmp_
         assert all(len(written) == 1 for written in deployment.summaries().values())
 
 
+def test_workers_die_at_every_kind_of_record_beside_a_transaction(kafka: Broker, tmp_path: Path) -> None:
+    """Of a snapshot its people, its accounts and its head, with others after it; questions and answers."""
+    population, sensors, messages = small_city(40)
+    deaths = [("accounts", number) for number in (1, 2, 3, 6)] + [("answers", number) for number in (1, 3)]
+    questions = (1, 3)
+    steps = STEPS_EACH * (len(deaths) + len(questions) + 1)
+    lines, turn = messages(steps), 0
+    given = {"release": BUDGET, "kafka": {"answer_seconds": 60}, "snapshot_seconds": 0.2}
+    with OnKafka(tmp_path / "beside", kafka.address, population, sensors, **given) as deployment:
+        deployment.load_people()
+        release = deployment.start("release")
+        for topic, number in deaths:
+            account = deployment.start_dying("account", topic, number)
+            deployment.produce(portion(lines, turn))
+            turn += 1
+            assert_died(account)
+        deployment.start("account")
+        deployment.wait_for_steps(STEPS_EACH * turn)
+        assert release.stop() == 0
+        for number in questions:
+            dying = deployment.start_dying("release", "proposals", number)
+            deployment.produce(portion(lines, turn))
+            turn += 1
+            assert_died(dying)
+            assert_prefix(deployment)
+        deployment.start("release")
+        deployment.produce(portion(lines, turn))
+        deployment.wait_for_steps(steps)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+        assert all(len(written) == 1 for written in deployment.summaries().values())
+
+
 def portion(lines: list[bytes], turn: int) -> list[bytes]:
     """The messages of a few steps."""
     length = STEPS_EACH * LINES_A_STEP

@@ -85,10 +85,14 @@ def test_kills_of_every_kind_of_process_change_nothing_under_a_budget(kafka: Bro
 def test_who_takes_in_and_who_decides_die_at_every_point_of_a_transaction(
     kafka: Broker, tmp_path: Path, kind: str, number: int
 ) -> None:
-    """An intake worker at its second one, behind a seal; a coordinator may decide all steps in its first."""
+    """An intake worker at its second one, behind a seal; a coordinator may decide all steps in its first.
+
+    It also dies before it says that a step is whole.
+    """
     population, sensors, messages = small_city(20)
+    points = [(point, number) for point in POINTS] + [("whole", 2)] * (kind == "coordinator")
     each = 4
-    steps = each * (len(POINTS) + 1)
+    steps = each * (len(points) + 1)
     lines = messages(steps)
     with OnKafka(
         tmp_path / kind, kafka.address, population, sensors, regions=spread(sensors, 2)
@@ -96,18 +100,20 @@ def test_who_takes_in_and_who_decides_die_at_every_point_of_a_transaction(
         deployment.load_people()
         deployment.start("account")
         deployment.start("coordinator" if kind == "intake" else "intake")
-        size = len(lines) // (len(POINTS) + 1)
-        for turn, point in enumerate(POINTS):
-            dying = deployment.start_dying(kind, point, number)
+        size = len(lines) // (len(points) + 1)
+        for turn, point in enumerate(points):
+            dying = deployment.start_dying(kind, *point)
             deployment.produce(lines[turn * size : (turn + 1) * size])
             wait_until("a death", lambda dying=dying: not dying.is_running, 240.0)
             assert dying.ended() == -signal.SIGKILL, dying.text[-2000:]
         deployment.start(kind)
-        deployment.produce(lines[len(POINTS) * size :])
+        deployment.produce(lines[len(points) * size :])
         deployment.wait_for_steps(steps)
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
+        whole = [json.loads(line)["step"] for line in deployment.values(deployment.topics.whole)]
+        assert whole == list(range(steps))
 
 
 def test_a_region_moves_to_a_worker_that_joins_and_nothing_comes_twice(kafka: Broker, tmp_path: Path) -> None:
