@@ -310,7 +310,7 @@ class PartitionAccounts(PeopleAccounts):
     def save(self) -> SavedAccounts:
         """The contents of a snapshot."""
         accountant, holders = self.accountant, self.accountant.holders
-        since = accountant.view().accounts.since
+        since = accountant.view().accounts.since[:: accountant.population.draws]
         said = [self._said[name] for name in accountant.people]
         assumed = {name: each.assumed for name, each in self._said.items() if each.assumed is not None}
         people = SavedPeople(
