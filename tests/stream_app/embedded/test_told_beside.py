@@ -125,7 +125,7 @@ def go(folder: Path, features: tuple[str, ...], stops: list[int], options: Mappi
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_restarts_without_snapshots_and_kills_lead_to_the_same_files_and_replay(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tallyguard: Tallyguard
 ) -> None:
     """The ceiling is 1 where the horizon begins before the change, and falls again."""
     features = BESIDE[name]
@@ -149,6 +149,8 @@ def test_restarts_without_snapshots_and_kills_lead_to_the_same_files_and_replay(
     renewed = [pseudonyms(AFTER)[number] for number in (1, 3)]
     assert all(risks(whole)[CHANGE][person] == 1.0 for person in renewed)
     assert all(risks(whole)[STEPS - 1][person] < 1.0 for person in renewed)
+    assert tallyguard("ledger", whole, "--json").document["reconstruction"]["refused"]
+    assert tallyguard("report", whole, "--output", tmp_path / "report.html").code == 0
     if "evidence" not in features:
         found = replay_run(whole, Settings())
         assert found.is_same and found.steps == STEPS, found

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.tools import person_loading
@@ -70,18 +69,12 @@ def test_partitions_have_the_risks_of_an_embedded_run(
             saved, accounts = accounts.save(), PartitionAccounts(0, known)
             people = SavedPeople.unpacked(saved.people.packed(), NAMES, draws=known.settings.draws)
             accounts.take_over(saved._replace(people=people))
-        if decided.crowds is not None and is_plain(decided.schedule):
-            assert accounts.ask(decided.schedule) == decided.crowds
+        assert accounts.ask(decided.accounted) == decided.crowds, step
         accounts.apply(decided)
         for block in JsonlRisks(accounts.pseudonyms).blocks(step, accounts.records()):
             found += block.splitlines()
     written = [line for line in (out / "risks.jsonl").read_bytes().splitlines() if b'"type":"risk",' in line]
     assert sorted(found, key=sorted_by) == sorted(written, key=sorted_by)
-
-
-def is_plain(step: StepSchedule) -> bool:
-    """Whether a step is asked about as it was decided: it has no windows."""
-    return step.windows is None
 
 
 def sorted_by(line: bytes) -> tuple[int, str]:
