@@ -272,10 +272,11 @@ def keep_evidence(folder: Path, people: PeopleOfRun, path: Path) -> None:
 
     When habits change, it says with the earlier prior where these people may be.
     """
-    kept = folder / f"evidence-{people.population.chains_named}.parquet"
+    population = people.population
+    kept = folder / f"evidence-{population.chains_named}.parquet"
     if not kept.exists():
         evidence = load_evidence(path)
-        rows = [evidence.of(people.population, number) for number in range(len(people.people))]
+        rows = [evidence.of(population, number) for number in range(len(population))]
         start = np.concatenate(([0], np.cumsum([each.size for each in rows])))
         save_evidence(Evidence(people.hidden.people, Lists(start, np.concatenate(rows))), kept)
 
