@@ -29,7 +29,7 @@ from accounting.continuous.accounts_kernel import (
 )
 from accounting.continuous.cascade import Cascade, RepeatedWindows, Units, alike_chains
 from accounting.continuous.horizon_kernel import KnownTerms, Transition, advance
-from accounting.continuous.payer import find_due
+from accounting.continuous.payer import Due, find_due
 from accounting.continuous.people import (
     AccountPositions,
     Cells,
@@ -247,12 +247,12 @@ class ContinuousAccountant:
         if self.told is None:
             return np.zeros(people, dtype=np.bool_)
         told = np.asarray(self.told, dtype=np.bool_)
-        has_law = np.diff(self.population.arrays.initial_start) > 0
-        if told.shape != (people,) or (told & ~has_law).any() or (told.any() and self.population.draws > 1):
+        has_no_law = np.diff(self.population.accounted.arrays.initial_start) == 0
+        if told.shape != (people,) or (told & self.population.any_draw(has_no_law)).any():
             raise SettingsError(
-                "people whose place is told must have an initial distribution, and one chain each",
+                "people whose place is told must have an initial distribution",
                 "others",
-                "give their law at the step, without drawn chains",
+                "give their law at the step",
             )
         return told
 
@@ -284,7 +284,7 @@ class ContinuousAccountant:
         )
         self._add_revealed(step)
         if self._told.any():
-            now = np.flatnonzero(self._told & (self._accounts.since == step.step))
+            now = np.flatnonzero(self.is_told & (self._accounts.since == step.step))
             before.tell(step.step, self.settings.horizon, now)
         seen, published = self._followed_by(step, seen_step(observation))
         groups = self._refined(step.step, seen, published, among)
@@ -336,8 +336,13 @@ class ContinuousAccountant:
         return bool(self._told.any())
 
     @property
+    def told_accounts(self) -> NDArray[np.bool_]:
+        """Whether the place is told at the first step, by account, (A,)."""
+        return self._told
+
+    @property
     def is_told(self) -> NDArray[np.bool_]:
-        """Whether a person's place is told at their first step, by chain, (A,) times the draws."""
+        """The same by chain, (A,) times the draws."""
         return np.repeat(self._told, self.population.draws)
 
     @property
@@ -567,9 +572,7 @@ class ContinuousAccountant:
                 is_chosen = np.zeros((len(self.population), self.population.draws), dtype=np.bool_)
                 is_chosen[self._by_account.of(np.flatnonzero(among))] = True
                 due = due.of(is_chosen.reshape(-1)[due.chains])
-            if self._told.any():  # what was told is in the fast bound, and in the others once it is long ago
-                is_recent = step - self.settings.horizon + 1 - accounts.since <= HISTORY
-                due = due.of(~(self._told & is_recent)[due.chains])
+            due = self.known_to_refined(due, step)
             if due.chains.size:
                 cascade = Cascade(self.refining, step, seen, published, due, self.units, self._windows)
                 cascade.refine(self.settings.operations)
@@ -580,6 +583,17 @@ class ContinuousAccountant:
             is_unreached=np.zeros(chains.shape, dtype=np.bool_),
         )
         return groups._replace(figures=figures)
+
+    def known_to_refined(self, due: Due, step: int) -> Due:
+        """Those of the due of whom refined bounds know all that the fast one does after a step.
+
+        What was told is in the fast bound, and in the others once it is so long ago that these have the
+        adversary shown a later place.
+        """
+        if not self.has_told:
+            return due
+        is_recent = step - self.settings.horizon + 1 - self._accounts.since <= HISTORY
+        return due.of(~(self.is_told & is_recent)[due.chains])
 
     def _threshold_index(self, groups: Groups) -> NDArray[np.int64]:
         risk = ceilings_within(self.settings.within_nats, groups.mean_risk)

@@ -301,6 +301,7 @@ class CrowdAccount:
         self.adversary = adversary or CrowdAdversary()
         self.settings = replace(informed.settings, decided=decided)
         settings, population, since = self.settings, informed.population, informed.since
+        told = informed.told_accounts
         log_start = min(settings.first_step, 0)
         slot, first, least = settings.first_slot, settings.first_step, self.adversary.least
         population = population if weights is None else replace(population, weights=weights)
@@ -309,9 +310,10 @@ class CrowdAccount:
         )
         self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group, so its counts are taken as exact
-            self._everything = ContinuousAccountant(population, settings, since, informed.shares, apart=True)
+            everything = population, settings, since, informed.shares
+            self._everything = ContinuousAccountant(*everything, apart=True, told=told)
         fast = replace(settings, sharpen=False, decided=None)
-        self.fast = ContinuousAccountant(population, fast, since, informed.shares, apart=True)
+        self.fast = ContinuousAccountant(population, fast, since, informed.shares, apart=True, told=told)
         """The account by the fast bound alone, of the steps as this adversary sees them."""
         rows, locations = HISTORY + settings.horizon, population.location_count
         self._seen = [nothing_seen_for(rows, locations) for _ in LEVELS]
@@ -602,7 +604,7 @@ class CrowdAccount:
         state, everything = self._accounts.state, self._everything.chain_risk()
         by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
         risk = np.minimum(state.risk, everything)
-        due, is_unreached = self._due(risk), np.zeros(risk.size, dtype=np.bool_)
+        due, is_unreached = self._due(risk, step), np.zeros(risk.size, dtype=np.bool_)
         if due.chains.size:
             exact = self._if_exact(due, step, everything)
             look = _Look(self._accounts, self.levels, self._published, step, exact, risk, by)
@@ -626,10 +628,10 @@ class CrowdAccount:
         most[owed] = np.minimum(most[owed], np.maximum(success, self._accounts.state.baseline[owed]))
         return most
 
-    def _due(self, risk: NDArray[np.float64]) -> Due:
+    def _due(self, risk: NDArray[np.float64], step: int) -> Due:
         """Those whom the bound at levels could lower. Each has an account, in the order of the people."""
         state, settings = self._accounts.state, self.settings
-        due = find_due(self._accounts, settings)
+        due = self.fast.known_to_refined(find_due(self._accounts, settings), step)
         is_raised = risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
         is_due = is_raised[due.chains] & (risk[due.chains] >= self._accounts.horizon.refined_from)
         is_owed = due.is_owed

@@ -30,6 +30,7 @@ from models.releases import SensorRelease
 OWN_COUNTS_OPERATIONS = 8_000_000
 """Of one person, for each place and mistake: some milliseconds."""
 _STEPS_BEFORE = 16  # the horizon, of which counts are followed
+_ROUNDING = 1e-12  # more than that of a sum of masses
 _ANYWHERE = -1  # before a move that is counted by where it leads
 
 
@@ -177,7 +178,10 @@ class _OwnCount(NamedTuple):
 def _own_windows(places: NDArray[np.int32], windows: SeenWindows, row: int, since: int) -> list[_OwnCount]:
     """The windows that end after the step ``since``, in steps counted from ``row``.
 
-    Moves into that step are left out: nobody was counted before, or it is told how often.
+    Moves into that step are left out: nobody was counted before, or it is told how often. Whom a device has
+    counted then, and counts at most so often, it counts less often from then on than it would else: two
+    counts that differ may become one, which noise hides otherwise. So of such a window a coin shows the own
+    count, or nothing, which reveals no less whatever was counted before.
     """
     found = []
     for w, end in enumerate((windows.row - row).tolist()):
@@ -194,6 +198,14 @@ def _own_windows(places: NDArray[np.int32], windows: SeenWindows, row: int, sinc
         if matrix.any():
             noise = np.trim_zeros(windows.noise[w], "b")
             most, shown = int(windows.most_counts[w]), float(windows.shown[w])
+            if first > begins and noise.size > 1 and most < int(windows.steps[w]) * int(times.max()):
+                noise, shown = np.ones(1), shown * _told_apart(noise, most)
             own = OwnWindow(first, end, most, matrix, noise, shown)
             found.append(_OwnCount(own, float(windows.left_out[w]), begins == first or not is_moves))
     return found
+
+
+def _told_apart(noise: NDArray[np.float64], most: int) -> float:
+    """What not all laws of this noise, shifted by 0 to ``most``, have in common."""
+    shifted = np.stack([np.pad(noise, (shift, most - shift)) for shift in range(most + 1)])
+    return float(min(1.0, 1.0 - shifted.min(axis=0).sum() + _ROUNDING))

@@ -132,8 +132,8 @@ def glossary_table() -> str:
     return "\n".join(["| word | meaning | more |", "|---|---|---|", *rows, ""])
 
 
-_NO_MATTER = {  # a plan takes no counts in, and priors only; other habits are asked of a plan
-    "tallyguard plan": ("PANEL", "LATE", "CLOCK", "NO_PEOPLE", "TOTALS"),
+_NO_MATTER = {  # a plan takes no counts in, and one prior a person; other habits are asked of a plan
+    "tallyguard plan": ("PANEL", "LATE", "CLOCK", "NO_PEOPLE", "TOTALS", "TOLD"),
     **dict.fromkeys(("tallyguard run", "one region", "several regions"), ("ALTERNATIVES",)),
 }
 

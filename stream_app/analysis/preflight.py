@@ -33,6 +33,7 @@ from stream_app.setup.keys import (
     load_pseudonym_key,
     require_private_panel,
 )
+from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import CROWD, load_recipients
 from stream_app.setup.run_folder.facts import per_day_in_words
 from stream_app.setup.schedule_files import load_schedule
@@ -120,12 +121,14 @@ def check_files(
     schedule: Path | None = None,
     now_seconds: float | None = None,
     runners: Collection[Runner] | None = None,
+    new_priors: NewPriors | None = None,
 ) -> list[Finding]:
     """Findings about everything given; settings are always looked at, sensors by default as they say.
 
     ``runners`` are asked what they would refuse; None for all that the settings name: workers where a broker
-    is named, else a run; and a plan where there are a schedule and priors. ``now_seconds`` is the present
-    time, by default this machine's.
+    is named, else a run; and a plan where there are a schedule and priors. ``new_priors`` is what new priors
+    of people who are there would be said to mean. ``now_seconds`` is the present time, by default this
+    machine's.
     """
     now_seconds = time.time() if now_seconds is None else now_seconds
     preflight = _Preflight()
@@ -152,7 +155,7 @@ def check_files(
     named = _named_runners(asked, given, schedule) if runners is None else runners
     asks = _asks(asked, population, given, schedule)
     chosen = {runner: asks[runner] for runner in named if runner in asks}
-    preflight.findings += [*_about_runners(chosen, asked, population, schedule, preflight.findings)]
+    preflight.findings += [*_about_runners(chosen, asked, population, preflight.findings, new_priors)]
     return preflight.findings
 
 
@@ -263,15 +266,15 @@ def _about_runners(
     asks: Mapping[Runner, Callable[[], object]],
     settings: Settings,
     population: Population | None,
-    schedule: Path | None,
     found: Sequence[Finding],
+    new_priors: NewPriors | None,
 ) -> Iterator[Finding]:
     """What these runners would refuse at their start, unless it was found before."""
     said = {finding.sentence for finding in found}
     people = None if population is None else len(population)
     refused: dict[tuple[str, str], list[str]] = {}
     for name, ask in asks.items():
-        errors = [*refusals(name, settings, people)]
+        errors = [*refusals(name, settings, people, new_priors)]
         try:
             ask()
         except TallyguardError as error:

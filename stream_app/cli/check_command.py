@@ -29,6 +29,7 @@ def check(
             help="Ask only this one, as where each process has a settings file of its own; may be repeated.",
         ),
     ] = None,
+    new_priors: cli.NewPriorsOption = None,
     json: cli.JsonOption = False,
 ) -> None:
     """Check files and settings before a run, or before workers start.
@@ -37,7 +38,8 @@ def check(
     with --schedule a plan. What one of them would refuse at its start is a problem here, in the same words;
     docs/reference/limits.md lists what does not go together. No broker or service is asked. Exits with 1 when
     something is wrong. Warnings alone exit with 0. Sensors and schedule are checked against the locations of
-    --priors, or of the settings. Forms of all files: docs/reference/file-formats.md.
+    --priors, or of the settings. --new-priors asks for what a run, or `persons load`, that goes on with these
+    priors would be given. Forms of all files: docs/reference/file-formats.md.
 
     \b
     Examples:
@@ -55,6 +57,7 @@ def check(
         sensors=sensors,
         schedule=schedule,
         runners=None if runner is None else [Runner[each.name.upper()] for each in runner],
+        new_priors=new_priors,
     )
     if runner is None:
         findings += check_connectors(config, findings)

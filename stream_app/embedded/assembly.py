@@ -18,7 +18,7 @@ from stream_app.embedded.panel import panel_observer
 from stream_app.embedded.restored_accounts import SnapshotCache, people_accounts, restore_accounts
 from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import InputError
-from stream_app.setup.combinations import Runner
+from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.declared import bounded_days, require_most_counts
 from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
@@ -39,8 +39,8 @@ from stream_app.setup.run_folder.people_record import (
     Joining,
     PeopleOfRun,
     change_in_words,
+    keep_evidence,
     people_from_now,
-    refuse_told,
 )
 from stream_app.setup.run_folder.record import DESCRIPTION, Author, held
 from stream_app.setup.run_folder.run_settings import (
@@ -211,7 +211,7 @@ def run(
     )
     population = people.population
     if population.told is not None:
-        refuse_told(settings, plan.registry)
+        refuse(Runner.RUN, settings, len(population), NewPriors.TOLD)
     manifest = make_manifest(settings, options, people, plan, keys, network)
     journal = Journal(
         options.output,
@@ -228,7 +228,7 @@ def run(
             "counted_in_a_step": counted_in_a_step(plan.registry),
             DESCRIPTION: Description.of(settings, plan.registry).document(),
         },
-        keep=lambda: keep_named(options.output, people.hidden, settings),
+        keep=lambda: _keep(options.output, people, settings),
         now_seconds=clock.now_seconds,
         watches_devices=devices is not None,
     )
@@ -298,6 +298,13 @@ def run(
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
         journal.close()
+
+
+def _keep(folder: Path, people: PeopleOfRun, settings: Settings) -> None:
+    """Make durable what the record names and accounts follow from."""
+    keep_named(folder, people.hidden, settings)
+    if settings.evidence is not None and people.people:
+        keep_evidence(folder, people, settings.evidence)
 
 
 def restore_engine(

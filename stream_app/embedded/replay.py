@@ -29,7 +29,7 @@ from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.run_folder.description import UNDESCRIBED, Description
 from stream_app.setup.run_folder.durable import whole_lines
 from stream_app.setup.run_folder.manifest import ACCOUNTED_WITH
-from stream_app.setup.run_folder.people_record import KEPT, PRIORS, digest_in, load_kept
+from stream_app.setup.run_folder.people_record import DRAWN, KEPT, PRIORS, digest_in, load_kept, with_told
 from stream_app.setup.run_folder.progress import load_progress, parsed_lines
 from stream_app.setup.run_folder.record import DESCRIPTION, RECORD, Entry, Period, periods, read_entries
 from stream_app.setup.run_folder.run_settings import (
@@ -49,7 +49,7 @@ from stream_app.wire import StepDecision
 
 Take = Callable[[bytes], object]
 _DESCRIBED = ("attack_draws", "confidence", "risk_every", "most_exposed", "adversary")
-_OF_PEOPLE = (PRIORS, KEPT, "people", "drawn")
+_OF_PEOPLE = (PRIORS, KEPT, "people", DRAWN)
 _STEP = re.compile(rb'"step":(\d+)')
 
 
@@ -205,7 +205,9 @@ def _people_then(folder: Path, span: _Span, given: Population | None) -> tuple[P
             "name the priors that the run had with --priors, and their evidence in the settings",
         )
     drawn = as_set(span.settings.model_copy(update={"priors_check": None}), given)
-    return replace(drawn, effective_from=kept.effective_from), kept.people
+    told = [] if kept.told is None else np.flatnonzero(kept.told).tolist()
+    starts = {number: kept.initial(number) for number in told}
+    return with_told(replace(drawn, effective_from=kept.effective_from), starts), kept.people
 
 
 def _lines(

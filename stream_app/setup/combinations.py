@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from models.exceptions import TallyguardError
 from stream_app.exceptions import SettingsError
+from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Feature(StrEnum):
     QUESTIONS = "a question about groups of places, another one beside"
     EXCLUSIONS = "a table of what is not published"
     TOTALS = "totals of hours and days"
+    TOLD = "habits that changed at a step (`--new-priors told`)"
 
 
 EVERYWHERE = frozenset(Runner)
@@ -75,7 +77,8 @@ WORKERS = REGION_WORKERS | {Runner.RELEASE, Runner.ACCOUNT}
 class Refusal:
     """``feature`` does not go with ``beside``, or (None) not with these ``runners`` at all.
 
-    ``refused`` gives the sentence where settings, and how many people have a prior (None: not known), are so.
+    ``refused`` gives the sentence where settings, and how many people have a prior (None: not known), are so;
+    where ``new_priors`` are named, only if those of people who are there are said to mean that.
     """
 
     feature: Feature
@@ -83,18 +86,24 @@ class Refusal:
     runners: frozenset[Runner]
     because: str
     refused: Callable[[Settings, int | None], TallyguardError | None]
+    new_priors: NewPriors | None = None
 
 
-def refusals(runner: Runner, settings: Settings, people: int | None = None) -> Iterator[TallyguardError]:
+def refusals(
+    runner: Runner, settings: Settings, people: int | None = None, new_priors: NewPriors | None = None
+) -> Iterator[TallyguardError]:
     """All that a runner refuses of a deployment. Nothing is refused for what is not known."""
     for each in REFUSALS:
-        if runner in each.runners and (error := each.refused(settings, people)) is not None:
+        is_asked = runner in each.runners and each.new_priors in (None, new_priors)
+        if is_asked and (error := each.refused(settings, people)) is not None:
             yield error
 
 
-def refuse(runner: Runner, settings: Settings, people: int | None = None) -> None:
+def refuse(
+    runner: Runner, settings: Settings, people: int | None = None, new_priors: NewPriors | None = None
+) -> None:
     """Raise the first of :func:`refusals`."""
-    for error in refusals(runner, settings, people):
+    for error in refusals(runner, settings, people, new_priors):
         raise error
 
 
@@ -124,6 +133,17 @@ def _holidays_in_hindsight(settings: Settings, people: int | None) -> Tallyguard
     )
 
 
+def _told_in_hindsight(settings: Settings, people: int | None) -> TallyguardError | None:
+    if not settings.needs_every_step:
+        return None
+    return SettingsError(
+        "people whose habits changed at a step (--new-priors told) must be accounted without a risk budget "
+        "in hindsight",
+        "one",
+        "leave hindsight out; or give new priors that are true of the whole log (--new-priors redone)",
+    )
+
+
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         Feature.NO_PEOPLE,
@@ -140,5 +160,15 @@ REFUSALS: tuple[Refusal, ...] = (
         "law of a place comes back; 2 added² nats suffice for every law (0.005 where 0.05 may be added), but "
         "one count with sigma 4 can reveal more (1 / (8 sigma²)), so next to nothing would be released",
         _holidays_in_hindsight,
+    ),
+    Refusal(
+        Feature.TOLD,
+        Feature.HINDSIGHT,
+        frozenset({Runner.RUN, Runner.PERSONS, Runner.ACCOUNT}),
+        "such a limit is on the horizons before the change, too. What later counts say of these they say "
+        "through the place at the change, which the account takes as told: it can be all of it, and no "
+        "silence takes it back",
+        _told_in_hindsight,
+        NewPriors.TOLD,
     ),
 )

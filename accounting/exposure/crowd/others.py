@@ -731,6 +731,7 @@ class Others:
         """A copy for other people, to be filled in."""
         found = copy(self)
         found.population, found.names, found.since, found.weights = population.accounted, None, None, None
+        found._draws = population.draws  # of nobody, with whom a partition begins, none are known
         found._laws_of = self._next_step
         return found
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from accounting.continuous import AccountPositions, Cells, pack_state, unpack_state
 from accounting.exceptions import SnapshotError
 from models.priors import Lists, Population, PopulationArrays, draw_name
-from stream_app.exceptions import RunChangedError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DIGEST_BYTES, People, PersonEntry, RefusedPerson, people_of
+from stream_app.setup.combinations import Runner, refuse
+from stream_app.setup.option_settings import NewPriors
 from stream_app.steps import Accounts, PeopleAccounts
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Answer, CrowdAnswer, CrowdQuestion, Proposal, Respondent
@@ -310,7 +311,7 @@ class PartitionAccounts(PeopleAccounts):
     def save(self) -> SavedAccounts:
         """The contents of a snapshot."""
         accountant, holders = self.accountant, self.accountant.holders
-        since = accountant.view().accounts.since
+        since = accountant.view().accounts.since[:: accountant.population.draws]
         said = [self._said[name] for name in accountant.people]
         assumed = {name: each.assumed for name, each in self._said.items() if each.assumed is not None}
         people = SavedPeople(
@@ -347,13 +348,8 @@ class PartitionAccounts(PeopleAccounts):
 
     def use(self, accounts: Accounts) -> None:
         """Use these accounts from now on."""
-        if self.settings.needs_every_step and accounts.informed.has_told:
-            raise RunChangedError(
-                "people whose habits changed (persons load --new-priors told) must be accounted without a "
-                "risk budget in hindsight",
-                "one",
-                "leave hindsight out, or load priors that are true of the whole log: --new-priors redone",
-            )
+        if accounts.informed.has_told:
+            refuse(Runner.ACCOUNT, self.settings, new_priors=NewPriors.TOLD)
         super().use(accounts)
         named = (each.assumed for each in self._said.values() if each.assumed is not None)
         self._assumed = min(named, default=None)

@@ -168,7 +168,7 @@ def enter_records(
     was first here is not known any more: for them the whole log counts.
     """
     settings = deployment.settings
-    kind = person_kind(deployment.digest, draws or settings.draws, in_crowd=settings.has_crowd)
+    kind = person_kind(deployment.digest, draws or settings.draws)
     entries = iter(kind.read_all([record for record in records if record.value]))
     refused: list[RefusedRecord] = []
     for record in records:

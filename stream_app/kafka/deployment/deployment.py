@@ -41,7 +41,6 @@ from stream_app.kafka.deployment.records import RecordKind, RefusedRecord, of_mo
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import Exclusions, check_change, load_exclusions
 from stream_app.setup.given_priors import location_names as read_names
-from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import BUDGET, CROWD, CrowdSettings, ReleaseSettings
 from stream_app.setup.run_folder.description import Description, check_sensors, description_of
 from stream_app.setup.run_folder.facts import (
@@ -57,7 +56,6 @@ from stream_app.setup.run_folder.facts import (
 )
 from stream_app.setup.run_folder.key_record import check_between_windows
 from stream_app.setup.run_folder.manifest import CHECK, DECIDED, EXCLUSIONS, FIXED, SHARPENED, weakened
-from stream_app.setup.run_folder.people_record import refuse_told
 from stream_app.setup.run_folder.record import (
     DESCRIPTION,
     Author,
@@ -664,17 +662,11 @@ class Deployment:
         """Whether what everything is accounted again with, or the holidays, are not those of the record."""
         return any(self.basis.get(key) != self.facts.basis.get(key) for key in LOOKED_AT)
 
-    def has_renewed_in_crowd(self, rule: NewPriors | None = None) -> bool:
-        """Whether people got new priors, by this rule or any, where ceilings in a crowd are computed."""
+    def has_renewed_in_crowd(self) -> bool:
+        """Whether people got new priors where ceilings in a crowd are computed."""
         return self.settings.has_crowd and any(
-            each.about["people"]["renewed"] and rule in {None, each.about["people"]["rule"]}
-            for each in self.record.people()
+            each.about["people"]["renewed"] for each in self.record.people()
         )
-
-    def refuse_crowd_of_told(self) -> None:
-        """:class:`SettingsError` for a crowd where people were told: none of them could be accounted."""
-        if self.has_renewed_in_crowd(NewPriors.TOLD):
-            refuse_told(self.settings, self.registry)
 
     @property
     def chains_there(self) -> int:

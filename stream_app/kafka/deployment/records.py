@@ -200,7 +200,7 @@ def _entry(record: _Opened, prior: Unchecked) -> PersonEntry:
     return PersonEntry(person.person, person.effective_from, prior, -1, *said)
 
 
-def _open_person(key: bytes, value: bytes, deployment: str, draws: int, *, in_crowd: bool) -> _Opened:
+def _open_person(key: bytes, value: bytes, deployment: str, draws: int) -> _Opened:
     """A record of this deployment; :class:`NoPersonError` if it is none."""
     person = PersonMessage.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
@@ -213,11 +213,8 @@ def _open_person(key: bytes, value: bytes, deployment: str, draws: int, *, in_cr
         raise NoPersonError(
             f"there must be {draws} chains for a person, as evidence and posterior_draws say; load it again"
         )
-    if person.told and (draws > 1 or in_crowd or person.initial is None):
-        raise NoPersonError(
-            "who begins anew where habits changed must have an initial law, and no crowd or drawn chains; "
-            "load it again"
-        )
+    if person.told and person.initial is None:
+        raise NoPersonError("who begins anew where habits changed must have an initial law; load it again")
     if len({len(chain) for chain in person.draws or ()}) > 1:
         raise NoPersonError("all chains of a person must have as many moves; load it again")
     return _Opened(person, digest_of(value), draws)
@@ -411,10 +408,10 @@ RISK_STEP: RecordKind[RiskStep] = of_models("a summary of risks", RiskStep, MEDI
 DEAD_LETTER: RecordKind[Rejected] = of_models("a dead letter", Rejected, MEDIUM_BYTES)
 
 
-def person_kind(deployment: str, draws: int = 1, *, in_crowd: bool = False) -> RecordKind[PersonEntry]:
+def person_kind(deployment: str, draws: int = 1) -> RecordKind[PersonEntry]:
     """The people of the deployment with this digest, each with so many chains (1: the prior itself).
 
     Of a record with more the first ones count, so that more are there before ``posterior_draws`` is raised.
     """
-    begin = partial(_open_person, deployment=deployment, draws=draws, in_crowd=in_crowd)
+    begin = partial(_open_person, deployment=deployment, draws=draws)
     return RecordKind("a person", LARGE_BYTES, begin, secret=True, finish=_entries)

@@ -373,7 +373,6 @@ class DecidingWorker(Job):
         progress, lost = await inputs.resume(progress, accept_changes=self._accept_changes)
         if has_begun:
             if deployment.looks_otherwise:
-                await asyncio.to_thread(deployment.refuse_crowd_of_told)
                 await asyncio.to_thread(deployment.require_chains)
                 await self._require_accounted(progress.next_step)
             await asyncio.to_thread(deployment.join, is_deciding=True)

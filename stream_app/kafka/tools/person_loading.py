@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.keys import Pseudonymiser
 from models.priors import NOT_SAID, Population
@@ -22,6 +23,7 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.deployment import (
     CHAINS,
+    DRAWS,
     Deployment,
     check_topics_of,
     require_record_sizes,
@@ -47,7 +49,6 @@ from stream_app.setup.run_folder.people_record import (
     change_of,
     first_step,
     law_when_told,
-    refuse_told,
     require_said,
     with_told,
 )
@@ -138,38 +139,32 @@ def load_people(
     there = [known.get(name) for name in names]
     gone = sorted(known.keys() - set(names)) if remove_others else []
     gone = [name for name in gone if known[name] is not None]
-    own = population.effective_from
-    said = [NOT_SAID] * len(names) if own is None else own.tolist()
-    before = {name: None if each is None else each.first_step for name, each in known.items()}
-    first = [
-        first_step(before, name, effective_from if step == NOT_SAID else step)
-        for name, step in zip(names, said, strict=True)
-    ]
+    first = _first_steps(population, names, known, effective_from)
+    told = {number for number, was in enumerate(there) if was is not None and was.is_told}
     step = next_decided(connection, topics)
     new = _renewed(population, names, there) if step else []
     is_new = np.zeros(len(names), dtype=np.bool_)
     is_new[new] = True
-    begun = np.array([_first_step(*each) for each in zip(there, first, strict=True)], dtype=np.int64)
-    change = change_of(population, begun, np.array(first, dtype=np.int64), is_new, len(gone), new_priors)
+    begun = np.array([_first_step(*each) for each in zip(there, first.tolist(), strict=True)], dtype=np.int64)
+    change = change_of(population, begun, first, is_new, len(gone), new_priors)
     words = None
     if step and change != PeopleChange():
         words = change.in_words()
         if change.renewed:
             require_said(change, Joining(effective_from, new_priors, True, author.reason))
-        for number in new:
-            if (was := there[number]) is not None and was.is_told:
-                first[number] = 0  # told once, and now under one prior: the whole log
+        first[[n for n in new if n in told]] = 0  # told once, and now under one prior: the whole log
         if new and new_priors is NewPriors.TOLD:
             population = _begun_anew(deployment, population, names, new, step)
-            for number in new:
-                first[number] = step
+            first[new] = step
         about = {"people": change._asdict(), "priors_file": priors_file}
         deployment.record.note_people(step, author, about)
-    begun_anew = {number for number, was in enumerate(there) if was is not None and was.is_told} - {*new}
+    begun_anew = told - {*new}
+    if population.drawn is not None:  # their chains may be others, and start from the law on the topic
+        population, begun_anew = _still_told(deployment, population, names, begun_anew), set()
     stays = known.keys() - {*names, *gone} | {names[number] for number in begun_anew}
     fewest = min([population.draws, *(was.chains for name in stays if (was := known[name]) is not None)])
     with _noting_chains(deployment, step, author, fewest), writing(connection) as producer:
-        records = person_records(population, names, first, deployment.digest)
+        records = person_records(population, names, first.tolist(), deployment.digest)
         for number, (pseudonym, value) in enumerate(records):
             if number in begun_anew:  # the topic has their law at the step that was told
                 continue
@@ -199,6 +194,22 @@ def _first_step(was: Known | None, now: int) -> int:
     return now if was.is_told else was.first_step
 
 
+def _first_steps(
+    population: Population, names: Sequence[str], known: Mapping[str, Known | None], otherwise: int | None
+) -> NDArray[np.int64]:
+    """From which step on each person is accounted, (N,), if nobody has new priors; who was told stays so."""
+    own = population.effective_from
+    said = [NOT_SAID] * len(names) if own is None else own.tolist()
+    before = {name: None if each is None else each.first_step for name, each in known.items()}
+    steps = [
+        was.first_step
+        if (was := known.get(name)) is not None and was.is_told
+        else first_step(before, name, otherwise if step == NOT_SAID else step)
+        for name, step in zip(names, said, strict=True)
+    ]
+    return np.array(steps, dtype=np.int64)
+
+
 def next_decided(connection: Connection, topics: Topics) -> int:
     """The first step that is not decided yet."""
     return asyncio.run(last_step(connection, topics.decisions)) + 1
@@ -220,7 +231,7 @@ def _begun_anew(
 
     :class:`RunChangedError` while a partition has not accounted all steps before.
     """
-    refuse_told(deployment.settings, deployment.registry)
+    refuse(Runner.PERSONS, deployment.settings, len(population), NewPriors.TOLD)
     connection, topics = deployment.connection, deployment.topics
     accounted = asyncio.run(accounted_steps(connection, topics))
     if accounted < step:
@@ -229,29 +240,44 @@ def _begun_anew(
             f"not yet steps {accounted} to {step - 1}",
             "let account workers run until they have caught up (lag on their page), then load again",
         )
-    wanted, kind = {names[number] for number in new}, person_kind(deployment.digest)
-    entries: dict[str, PersonEntry] = {}
-    with consuming(connection) as consumer:
-        for record in records(consumer, topics.persons):
-            if pseudonym_in(record) in wanted and record.value:
-                entry = kind.read(record)
-                if not isinstance(entry, RefusedRecord):
-                    entries[entry.pseudonym] = entry
+    before = _on_topic(deployment, {names[number] for number in new}, deployment.facts.basis.get(DRAWS, 1))
+    clock = deployment.horizon()
+    starts = {
+        number: law_when_told(step, before, before.position(names[number]), population, number, clock)
+        for number in new
+    }
+    return with_told(population, starts)
+
+
+def _still_told(
+    deployment: Deployment, population: Population, names: Sequence[str], told: set[int]
+) -> Population:
+    """The people with, for those begun anew earlier, the law of the place that was told then."""
+    laws = _on_topic(deployment, {names[number] for number in told})
+    return with_told(population, {number: laws.initial(laws.position(names[number])) for number in told})
+
+
+def _on_topic(deployment: Deployment, wanted: set[str], draws: int = 1) -> Population:
+    """Some people, by pseudonym, as the topic has them: each from their first step, with so many chains.
+
+    :class:`RunChangedError` where one of them cannot be read.
+    """
+    kind, entries = person_kind(deployment.digest, draws), dict[str, PersonEntry]()
+    if wanted:
+        with consuming(deployment.connection) as consumer:
+            for record in records(consumer, deployment.topics.persons):
+                if pseudonym_in(record) in wanted and record.value:
+                    entry = kind.read(record)
+                    if not isinstance(entry, RefusedRecord):
+                        entries[entry.pseudonym] = entry
     found = people_of(entries.values(), deployment.location_names)
-    before = replace(found.population, effective_from=found.effective_from)
-    where = {name: number for number, name in enumerate(before.people)}
-    lost = [names[number] for number in new if names[number] not in where]
-    if lost:
+    if lost := wanted.difference(found.population.people):
         raise RunChangedError(
             "the earlier prior of each person who begins anew must be on the topic",
             f"{len(lost)} that cannot be read",
             "load them with --new-priors redone",
         )
-    clock = deployment.horizon()
-    starts = {
-        number: law_when_told(step, before, where[names[number]], population, number, clock) for number in new
-    }
-    return with_told(population, starts)
+    return replace(found.population, effective_from=found.effective_from)
 
 
 def _check_size(record_bytes: int, draws: int) -> None:

@@ -28,22 +28,23 @@ from numpy.typing import NDArray
 
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
-from models.prior_files import load_population, save_population
-from models.priors import NOT_SAID, Lists, Population, law_at
-from models.releases import SensorRegistry
+from models.prior_files import load_evidence, load_population, save_evidence, save_population
+from models.priors import NOT_SAID, Evidence, Lists, Population, law_at, with_draws
 from models.text import number_of
-from stream_app.exceptions import OutputError, RunChangedError, SettingsError, restoring
+from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.option_settings import NewPriors
-from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.run_folder.durable import load_document
 from stream_app.setup.run_folder.facts import Network
 from stream_app.setup.run_folder.progress import log_lines
 from stream_app.setup.run_folder.record import RECORD, Entry, held, periods, read_entries
-from stream_app.setup.settings import Settings
 
-PRIORS, KEPT = "priors", "people_kept"
-"""Facts of a record: the digest of the file that was given, and of the copy of what is accounted."""
+PRIORS, KEPT, DRAWN = "priors", "people_kept", "drawn"
+"""Facts of a record: digests of the file that was given and of the copy of what is accounted; the chains."""
 
+
+AS_BEFORE = (
+    "start the run once more with the priors it had, let it end or stop it (SIGTERM); then give it the others"
+)
 
 RULES: Mapping[NewPriors, str] = {
     NewPriors.REDONE: "the new priors are true of the whole log, and the earlier ones were a worse estimate "
@@ -193,11 +194,17 @@ def people_from_now(
     said = "; ".join([change.in_words(), *(each.words for each in renamed)])
     _check(folder, published, before, at_places, change, joining, said)
     since[was_told & is_renewed] = 0  # told once, and now under one prior: the whole log
-    for each in np.flatnonzero(is_renewed):
-        starts.pop(int(each), None)
-        if joining.new_priors is NewPriors.TOLD:
-            starts[int(each)] = law_when_told(published, before, int(stays[each]), given, int(each), clock)
-            since[each] = published
+    new = np.flatnonzero(is_renewed)
+    for each in new.tolist():
+        starts.pop(each, None)
+    if joining.new_priors is NewPriors.TOLD:
+        since[new] = published
+        evidence = _kept_evidence(folder, last) if last.get(DRAWN) and new.size else None
+        for each in new.tolist():
+            old = before.subset([int(stays[each])])
+            if evidence is not None:
+                old = _with_chains(old, ids[each], evidence, last[DRAWN]["draws"])
+            starts[each] = law_when_told(published, old, 0, given, each, clock)
     return PeopleOfRun(with_told(_with_first_steps(given, since), starts), ids, digest, change)
 
 
@@ -225,7 +232,7 @@ def as_accounted(folder: Path, given: Population | None = None) -> Population:
         )
     if given is not None:
         return _with_first_steps(given, _since(kept))
-    if last.get("drawn"):
+    if last.get(DRAWN):
         raise RunChangedError(
             "chains must be drawn by the ids of people, which the folder of a run does not hold",
             "a run with evidence, and no priors",
@@ -260,6 +267,38 @@ def keep(folder: Path, population: Population) -> None:
         save_population(replace(population, drawn=None), path)
 
 
+def keep_evidence(folder: Path, people: PeopleOfRun, path: Path) -> None:
+    """Make the evidence durable that people's chains are drawn from, by pseudonym, if it is not there.
+
+    When habits change, it says with the earlier prior where these people may be.
+    """
+    population = people.population
+    kept = folder / f"evidence-{population.chains_named}.parquet"
+    if not kept.exists():
+        evidence = load_evidence(path)
+        rows = [evidence.of(population, number) for number in range(len(population))]
+        start = np.concatenate(([0], np.cumsum([each.size for each in rows])))
+        save_evidence(Evidence(people.hidden.people, Lists(start, np.concatenate(rows))), kept)
+
+
+def _with_chains(one: Population, person: str, evidence: Evidence, draws: int) -> Population:
+    """One of the kept people, with the chains that were drawn by this id."""
+    rows = evidence.of(one, 0)
+    own = Evidence((person,), Lists(np.array([0, rows.size]), rows))
+    return with_draws(one.renamed([person]), own, draws)
+
+
+def _kept_evidence(folder: Path, facts: Mapping[str, Any]) -> Evidence:
+    """What the chains of these facts were drawn from; :class:`OutputError` where it is missing."""
+    path = folder / f"evidence-{facts[DRAWN]['chains']}.parquet"
+    if not path.is_file():
+        raise OutputError(
+            f"{folder} must hold a copy of the evidence that the run has accounted so far",
+            *("none: it was lost, or the run is of a version that kept no copy", AS_BEFORE),
+        )
+    return load_evidence(path)
+
+
 def load_kept(folder: Path, digest: str) -> Population:
     """The people of a kept copy; :class:`OutputError` where it is missing or is not as it was written."""
     path = kept_file(folder, digest)
@@ -267,8 +306,7 @@ def load_kept(folder: Path, digest: str) -> Population:
         raise OutputError(
             f"{path.parent} must hold a copy of the priors that the run has accounted so far",
             "none: it was lost, or the run is of a version that kept no copy",
-            "start the run once more with the priors it had, let it end or stop it (SIGTERM); then give it "
-            "the others",
+            AS_BEFORE,
         )
     population = load_population(path, kept=True)
     if digest_of(population) != digest:
@@ -285,7 +323,7 @@ def renewed_at(folder: Path, entries: Iterable[Entry], step: int) -> NDArray[np.
     now = load_kept(folder, digest_in(said[-1][1]))
     everybody = np.arange(len(now))
     earlier = [facts for first, facts in said if first < step]
-    if not earlier or earlier[-1].get("drawn") != said[-1][1].get("drawn"):
+    if not earlier or earlier[-1].get(DRAWN) != said[-1][1].get(DRAWN):
         return everybody
     try:
         before = load_kept(folder, digest_in(earlier[-1]))
@@ -445,10 +483,21 @@ def _renewed(before: Population, given: Population, stays: NDArray[np.int64]) ->
 def law_when_told(
     step: int, before: Population, old: int, given: Population, new: int, clock: HorizonSettings
 ) -> NDArray[np.float64]:
-    """Where a person is at a step by the prior they had, over the places of the new one, (K,)."""
+    """Where a person is at a step by the prior they had, over the places of the new one, (K,).
+
+    Of several chains that the person could have had it is the mean: whichever it was, nothing of it is left
+    in how the person moves from then on, once the place is told.
+    """
     chain = before.chain(old)
     begin = int(_since(before)[old])
-    law = law_at(chain, before.initial(old), begin, step, clock.first_slot, clock.calendar)
+    laws = [
+        law_at(
+            *(before.accounted.chain(each), before.accounted.initial(each), begin, step),
+            *(clock.first_slot, clock.calendar),
+        )
+        for each in before.chains_of(np.array([old])).tolist()
+    ]
+    law = np.stack(laws).sum(axis=0) / len(laws)
     places = given.chain(new).places
     if np.unique(chain.places).size < chain.places.size or np.unique(places).size < places.size:
         raise RunChangedError(
@@ -473,6 +522,21 @@ def with_told(population: Population, starts: Mapping[int, NDArray[np.float64] |
     """The people with another start for those at these positions, whose place there is told."""
     if not starts:
         return population
+    begun, drawn = _begun(population, starts), population.drawn
+    if drawn is not None:
+        of_chains = {
+            chain: begun.initial(person)
+            for person in starts
+            for chain in population.chains_of(np.array([person])).tolist()
+        }
+        drawn = _begun(drawn, of_chains)
+    told = np.zeros(len(population), dtype=np.bool_) if population.told is None else population.told.copy()
+    told[list(starts)] = True
+    return replace(begun, drawn=drawn, told=told)
+
+
+def _begun(population: Population, starts: Mapping[int, NDArray[np.float64] | None]) -> Population:
+    """The same with another start of those at these positions."""
     arrays = population.arrays
     own = [
         starts[person] if person in starts else population.initial(person)
@@ -488,10 +552,8 @@ def with_told(population: Population, starts: Mapping[int, NDArray[np.float64] |
         initial=Lists(offsets, np.concatenate(laws)),
         location_names=population.location_names,
     )
-    told = np.zeros(len(population), dtype=np.bool_)
-    told[list(starts)] = True
     asked = packed.arrays._replace(label_start=arrays.label_start, label=arrays.label)
-    return replace(population, arrays=asked, told=told)
+    return replace(population, arrays=asked)
 
 
 def _differ(before: Population, now: Population) -> NDArray[np.bool_]:
@@ -524,26 +586,6 @@ def require_said(change: PeopleChange, joining: Joining, said: str | None = None
             "a change that may weaken what was promised must have a reason",
             f"no reason; {said or change.in_words()}",
             'give one: --reason "why this is acceptable". It is kept in the record, with your name',
-        )
-
-
-def refuse_told(settings: Settings, registry: SensorRegistry) -> None:
-    """:class:`SettingsError` where people whose place at a step is told cannot be accounted."""
-    decides = settings.release.mechanism == BUDGET
-    obstacles = {
-        "a risk budget in hindsight": decides and settings.release.budget.hindsight,
-        "a covariance of noise": settings.release.covariance is not None,
-        "sensors with windows": bool(registry.windowed),
-        "evidence": settings.evidence is not None,
-        "a crowd": settings.has_crowd,
-    }
-    found = [name for name, is_there in obstacles.items() if is_there]
-    if found:
-        raise SettingsError(
-            "people whose habits changed at a step (--new-priors told) must be accounted without "
-            f"{', '.join(obstacles)}",
-            found[0],
-            "leave it out; or give new priors that are true of the whole log (--new-priors redone)",
         )
 
 

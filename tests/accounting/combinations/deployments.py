@@ -2,9 +2,10 @@
 
 A deployment draws what its sensors count (presence, passages, sums over windows, moves, counts that a device
 limits), their noise (raw, noised, tiered, correlated, decided under a risk budget with or without hindsight),
-corrections and adversary; drawn widely, also what is asked, how much work may be done, and what is said of
-the crowd. It is decided and accounted step by step, as a run does it. Then every movement of everybody is
-written down, and the best adversary compared with each ceiling. The truth shares no code with what it tests.
+corrections and adversary; drawn widely, also what is asked, how much work may be done, what is said of the
+crowd, and whose habits change at a step. It is decided and accounted step by step, as a run does it. Then
+every movement of everybody is written down, and the best adversary compared with each ceiling. The truth
+shares no code with what it tests.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from accounting.audit import audit_population
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import SearchSettings
+from accounting.decisions.what_if import WhatIf
 from accounting.exposure import prior_guess, window_of
-from accounting.exposure.crowd import CrowdAdversary, Strangers
+from accounting.exposure.crowd import CrowdAdversary, StepCrowd, Strangers
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered
 from models.noise import CorrelatedNoise
@@ -88,6 +90,41 @@ class Shown:
         return np.minimum(total, self.most)
 
 
+@dataclass(frozen=True)
+class Renewed:
+    """People whose habits change at a ``step``: ``after`` are all, as they are accounted from it on."""
+
+    step: int
+    is_renewed: NDArray[np.bool_]
+    after: Population
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator, chains: list[Chain], steps: int, step: int) -> Renewed:
+        """Some of the people; ``chains`` becomes what they really move by, a matrix for each step."""
+        places = chains[0][0].size
+        is_renewed = rng.random(len(chains)) < 0.6
+        is_renewed[0] |= rng.random() < 0.5
+        kind = str(rng.choice(KINDS, p=KIND_SHARES))
+        new = np.stack([random_matrix(rng, places, kind) for _ in range(int(rng.integers(1, 3)))])
+        if len(chains) >= _MANY:
+            new = rng.dirichlet(np.full(places, 4.0), size=(len(new), places))
+        joined: dict[int, Floats] = {}
+        priors = []
+        for number, (start, old) in enumerate(chains):
+            moves, law = old, start
+            if is_renewed[number]:
+                for t in range(step):
+                    law = law @ old[t % len(old)]
+                whole = [old[t % len(old)] if t < step else new[t % len(new)] for t in range(steps)]
+                chains[number] = start, joined.setdefault(id(old), np.stack(whole))
+                moves = new
+            given = moves if len(moves) > 1 else moves[0]
+            priors.append(MovementPrior.from_dense(f"p{number}", given, initial=law / law.sum()))
+        after = Population.pack(priors, [str(place) for place in range(places)])
+        since = np.where(is_renewed, step, 0)
+        return cls(step, is_renewed, replace(after, effective_from=since, told=is_renewed))
+
+
 @dataclass
 class Deployment:
     """Everything that was drawn; ``decided`` and the figures of person 0 fill up as it is run."""
@@ -105,6 +142,8 @@ class Deployment:
     mechanisms: dict[str, Mechanism]  # of each sensor, where no budget decides
     others: list[Chain]  # everybody beside person 0 who is really there, strangers at the end
     strangers: int = 0
+    renewed: Renewed | None = None
+    held_from: int = 0  # the horizons that a limit holds for begin there or later
     decided: list[StepSchedule] = field(default_factory=list)
     informed: list[float] = field(default_factory=list)
     crowd: list[float] = field(default_factory=list)
@@ -119,19 +158,21 @@ class Deployment:
         return Schedule(tuple(self.decided))
 
     def run(self) -> None:
-        """Decide and account every step, as runs do."""
-        apart = self.adversary is not None
-        accountant = ContinuousAccountant(self.population, self.settings, apart=apart)
-        crowd = None
-        if self.adversary is not None:
-            decided = self.limit if self.in_crowd else None
-            weights = self.population.weights
-            crowd = CrowdAccount(accountant, self.adversary, decided=decided, weights=weights)
-        what_if = None
-        if isinstance(self.policy, BudgetPolicy):
-            in_crowd, has_windows = crowd if self.in_crowd else None, bool(self.registry.windowed)
-            what_if = bound(self.policy, accountant, in_crowd, has_windows=has_windows)
+        """Decide and account every step, as runs do; where habits change, as a run that goes on then."""
+        accountant, crowd, what_if = self._accounts(self.population)
+        past: list[tuple[StepSchedule, StepCrowd | None]] = []
         for number, names in enumerate(self.announced):
+            if self.renewed is not None and number == self.renewed.step:
+                after = replace(self.renewed.after, weights=self.population.weights)
+                accountant, crowd, what_if = self._accounts(after)
+                for accounted, crowds in past:
+                    accountant.apply(accounted)
+                    if crowd is not None:
+                        crowd.apply(accounted, crowds)
+                if crowd is not None:
+                    crowd.others.reveal_next(np.flatnonzero(self.renewed.is_renewed))
+                if what_if is not None and self.renewed.is_renewed[0]:
+                    self.held_from = int(what_if.prospects.of(number).limits.held_from[0])
             crowds = None if crowd is None else crowd.ask(undecided_step(number, names, self.registry))
             step = self.policy.decide(number, names, crowds).schedule
             if what_if is not None:
@@ -144,6 +185,25 @@ class Deployment:
                 crowd.apply(accounted, crowds)
                 self.crowd.append(float(crowd.risk()[0]))
             self.decided.append(step)
+            past.append((accounted, crowds))
+
+    def _accounts(
+        self, population: Population
+    ) -> tuple[ContinuousAccountant, CrowdAccount | None, WhatIf | None]:
+        """The accounts of these people before the first step, and what decisions ask."""
+        apart = self.adversary is not None
+        accountant = ContinuousAccountant(
+            population, self.settings, population.effective_from, apart=apart, told=population.told
+        )
+        crowd, what_if = None, None
+        if self.adversary is not None:
+            decided = self.limit if self.in_crowd else None
+            weights = population.weights
+            crowd = CrowdAccount(accountant, self.adversary, decided=decided, weights=weights)
+        if isinstance(self.policy, BudgetPolicy):
+            in_crowd, has_windows = crowd if self.in_crowd else None, bool(self.registry.windowed)
+            what_if = bound(self.policy, accountant, in_crowd, has_windows=has_windows)
+        return accountant, crowd, what_if
 
     def shown(self, until: int) -> list[Shown]:
         """What was published up to a step: of a sensor with corrections, all its values."""
@@ -502,6 +562,11 @@ def draw_widely(rng: np.random.Generator) -> Deployment:
     if rng.random() < 0.3:
         settings = replace(settings, question=random_question(rng, drawn))
         names.add("question")
+    if "hidden" not in names and "hindsight" not in names and rng.random() < 0.4:
+        chains = list(drawn.chains)
+        renewed = Renewed.drawn(rng, chains, drawn.steps, int(rng.integers(1, drawn.steps)))
+        drawn = replace(drawn, chains=chains, others=chains[1:], renewed=renewed)
+        names |= {"renewed"} if renewed.is_renewed[0] else {"others renewed"}
     names |= {f"{settings.mistakes} mistakes"} | ({"long horizon"} if settings.horizon > 3 else set())
     drawn = replace(drawn, settings=settings, features=frozenset(names))
     return drawn if drawn.adversary is None else _in_a_wider_crowd(rng, drawn)
@@ -762,8 +827,11 @@ def compare(found: Deployment) -> Compared:
 def audits(found: Deployment) -> Iterator[tuple[float, float]]:
     """Of what was published what the best adversary wins, and the ceiling, in all steps together.
 
-    Against the informed adversary, and against that of the crowd where there is one.
+    Against the informed adversary, and against that of the crowd where there is one. None where habits
+    changed: what is audited is one prior a person.
     """
+    if found.renewed is not None:
+        return
     schedule = Schedule(tuple(replace(each, windows=None) for each in found.decided))
     mistakes, until = found.settings.mistakes, found.steps - 1
     question = found.settings.question
@@ -776,15 +844,25 @@ def audits(found: Deployment) -> Iterator[tuple[float, float]]:
 
 
 def _most(found: Deployment, window: tuple[int, int]) -> float | None:
-    """The limit of person 0; None where habits alone are above it, or may be by their bound."""
+    """The limit of person 0; None where habits alone are above it, or may be by their bound.
+
+    None, too, of horizons before a place that was told is forgotten, and where a window was open then.
+    """
     from accounting.exposure import Exposure, baseline
 
-    nothing = Schedule(tuple(StepSchedule(step) for step in range(found.steps)))
-    start, _ = found.chains[0]
+    people, begin, (start, _) = found.population, 0, found.chains[0]
+    if found.renewed is not None and found.renewed.is_renewed[0] and window[1] >= found.renewed.step:
+        people, begin = found.renewed.after, found.renewed.step
+        if window[0] < found.held_from or found.registry.windowed:
+            return None
+        law = people.initial(0)
+        assert law is not None
+        start = law
+    nothing = Schedule(tuple(StepSchedule(step) for step in range(found.steps - begin)), begin)
     question = found.settings.question
-    person = found.population if question is None else question.asked_of(found.population)
+    person = people if question is None else question.asked_of(people)
     exposure = Exposure.of(person.chain(0), nothing, start.size, start)
-    horizon = window_of(exposure, *window)
+    horizon = window_of(exposure, window[0] - begin, window[1] - begin)
     mistakes = found.settings.mistakes
     assert found.limit is not None and found.limit.added is not None
     most = baseline(horizon, mistakes).success + found.limit.added

@@ -153,3 +153,21 @@ def test_many_people_of_few_data_hide_each_other(count: int) -> None:
     for step in range(3):
         accounts.apply(StepSchedule(step, (SensorRelease(Sensor("s", (0,)), Raw()),)))
     assert accounts.risk().mean() < accounts.informed.risk().mean() - 0.05
+
+
+def test_people_who_join_nobody_are_revealed_and_leave_with_all_their_chains() -> None:
+    """As in a partition, which begins with nobody, of whom no number of chains is known."""
+    for rng in randoms(62, 20):
+        people = people_of(rng, 6, 3)
+        nobody, stay = people.subset([]), np.array([0, 2, 5])
+        joined = [Others(people), Others(nobody).with_people(Others(people), people)]
+        steps = [StepSchedule(t, (SensorRelease(Sensor("s", (t % 3,)), Raw()),)) for t in range(6)]
+        for step in steps:
+            if step.step == 2:
+                for each in joined:
+                    each.reveal_next(np.array([1, 3]))
+            if step.step == 4:
+                joined = [each.of_people(stay, people.subset(stay)) for each in joined]
+            assert len({each.ask(step) for each in joined}) == 1
+            for each in joined:
+                each.apply(step)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.published import ceiling_by_own_counts
 from accounting.exceptions import SnapshotError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.priors import MovementPrior, Population
+from models.priors import MovementPrior, Population, Question
 from models.releases import (
     CountingWindow,
     Sensor,
@@ -21,6 +22,7 @@ from models.releases import (
     StepSchedule,
     in_single_steps,
 )
+from tests.accounting.enumeration import all_paths
 
 PLACES = tuple("abcd")
 SENSORS = (
@@ -61,6 +63,38 @@ def test_ceilings_are_lower_than_by_single_steps_and_survive_a_restart() -> None
     assert whole.snapshot() == never.snapshot()
     assert whole.decided_by(0) == "own_counts"
     assert whole.risk()[0] < by_steps.risk()[0] - 0.05
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.0, 2.0, 8.0])
+@pytest.mark.parametrize("counted", [0, 1, 2])
+def test_how_often_a_window_has_counted_before_what_is_followed_may_be_known(
+    sigma: float, counted: int
+) -> None:
+    """A device counts each person twice at most, in four steps, of which the last two are followed.
+
+    Whoever was counted once before is counted once more or not: noise hides less which of both than
+    whether the count was in the middle of three.
+    """
+    moves, law = (
+        np.array([[1 / 3, 0.0, 2 / 3], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]),
+        np.array([0.75, 0.0, 0.25]),
+    )
+    sensor = Sensor("s", (0,), most_counts=2, window=CountingWindow(4))
+    registry = SensorRegistry(("a", "b", "c"), (sensor,)).with_windows({"s": Gaussian(sigma)})
+    people = Population.pack([MovementPrior.from_dense("ada", moves, initial=law)], registry.location_names)
+    settings = HorizonSettings(1, 0, sharpen_above=0.0, question=Question("at c", {"there": ["c"]}))
+    found = ContinuousAccountant(people, settings, np.array([2]))
+    for number in range(4):
+        released = (SensorRelease(sensor, Gaussian(sigma)),) if number == 3 else ()
+        found.apply(in_single_steps(StepSchedule(number, released), registry))
+    noise = Gaussian(sigma).noise_law().probabilities
+    seen = np.zeros((2, noise.size + 2))
+    paths = all_paths(law, moves[np.newaxis], 2)
+    for path, probability in zip(paths.paths, paths.probability, strict=True):
+        own = min(counted + int((path == 0).sum()), 2)
+        seen[int(path[1] == 2), own : own + noise.size] += probability * noise
+    ceiling = ceiling_by_own_counts(found.refining, 0, 3, found._running.published)
+    assert ceiling is not None and ceiling >= seen.max(axis=0).sum() - 1e-12
 
 
 @pytest.mark.parametrize("name", ["window_row", "window_counted", "published_channel"])

@@ -32,11 +32,9 @@ def deployment_of_regions(folder: Path, region_of: Mapping[str, str], **settings
     return deployment_in(folder, **{"sensors": sensors, "step_seconds": 60, "grace": 2, **settings})
 
 
-def parse_person(
-    key: bytes, value: bytes, digest: str, draws: int = 1, *, in_crowd: bool = False
-) -> PersonEntry:
+def parse_person(key: bytes, value: bytes, digest: str, draws: int = 1) -> PersonEntry:
     """The entry in a record, or the error that it is refused for."""
-    kind = person_kind(digest, draws, in_crowd=in_crowd)
+    kind = person_kind(digest, draws)
     assert kind.finish is not None
     (found,) = kind.finish([kind.parse(key, value)])
     if isinstance(found, NoPersonError):

@@ -433,25 +433,18 @@ def test_sharpening_holidays_a_check_and_the_crowd_change_from_a_step_on(
     assert all(each.kind == "setting" for each in said)
 
 
-def test_a_crowd_is_refused_where_habits_of_people_changed_at_a_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Account workers could account none of them in a crowd, and would leave them out."""
+def test_a_crowd_knows_that_people_got_new_priors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was there then knows whom the last step counted on; others reveal everybody."""
     _Topic(monkeypatch)
     known = deployment(tmp_path)
     for rule in (None, "redone", "told"):
-        in_crowd = deployment(tmp_path, crowd={"on": True})
-        in_crowd.refuse_crowd_of_told()
-        assert in_crowd.has_renewed_in_crowd() == (rule == "told")
+        assert deployment(tmp_path, crowd={"on": True}).has_renewed_in_crowd() == (rule == "told")
         assert not known.has_renewed_in_crowd()
         about = {
             "people": PeopleChange(added=3, renewed=0 if rule is None else 2, rule=rule)._asdict(),
             "priors_file": None,
         }
         known.record.note_people(4, Author("ada", "moved"), about)
-    known.refuse_crowd_of_told()
-    with pytest.raises(SettingsError, match=r"--new-priors told.*must be accounted without.*got a crowd"):
-        deployment(tmp_path, crowd={"on": True}).refuse_crowd_of_told()
 
 
 def test_further_places_end_a_worker_that_does_not_know_them_with_a_sentence(

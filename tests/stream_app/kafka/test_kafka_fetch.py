@@ -27,6 +27,7 @@ from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.run_folder.description import changes_in
 from stream_app.setup.run_folder.durable import FolderLock
 from stream_app.setup.run_folder.key_record import advance_noise_key
+from stream_app.setup.run_folder.people_record import digest_in, load_kept
 from stream_app.setup.run_folder.record import RecordDamagedError
 from stream_app.setup.settings import Settings
 from stream_app.wire import Rejected
@@ -184,6 +185,38 @@ def test_a_kill_at_any_moment_leaves_a_folder_that_the_next_call_completes(
 OTHERS = Population.concatenate([population(8).subset(np.arange(2, 6)), population(8).subset([6, 7])])
 """Two of six people have left, and two have come."""
 CHANGE = {"added": 2, "removed": 2, "renewed": 0, "earlier": 0, "rule": None}
+
+
+@pytest.mark.parametrize("is_budget", [False, True])
+def test_habits_that_changed_in_a_crowd_are_in_the_copy(
+    topics: TopicsInMemory, tmp_path: Path, is_budget: bool
+) -> None:
+    """Fetched before the change and after it: the risks of the run, which a replay gives again."""
+    crowd: dict[str, Any] = {"adversary": "crowd", "release": {"mechanism": "raw"}}
+    if is_budget:
+        crowd["release"] = {"mechanism": "budget", "budget": {"added": 0.2, "share": 0.5}}
+    made = OfARun(topics, deployed(tmp_path / "files", **crowd), tmp_path / "run")
+    before, lines = population(), messages_of_a_day(STEPS, seed=3)
+    others = [replace(population(12).prior(6 + number), person=before.people[number]) for number in (1, 4)]
+    kept = [before.prior(number) for number in (0, 2, 3, 5)]
+    after = Population.pack([*kept, *others], NAMES)
+    chosen = settings(kafka={"partitions": 2}, **crowd)
+    told = {"accept_changes": True, "by": ADA.by, "reason": ADA.reason, "new_priors": NewPriors.TOLD}
+    for who, first, until, options in ((before, 0, 9, {}), (after, 9, STEPS, told)):
+        some = [lines_of(each for each in lines if first <= each.step < until)]
+        run(chosen, RunOptions(made.folder, **options), who, clock=TickingClock(), chunks=some)
+        key = NoiseKey.parse(chosen.noise_key_secret.get_secret_value()).fingerprint()  # type: ignore[union-attr]
+        if who is before:
+            made.begin(before, key)
+        else:
+            now = load_kept(made.folder, digest_in(json.loads((made.folder / "run.json").read_bytes())))
+            made.load(
+                now.renamed(after.people), {**CHANGE, "added": 0, "removed": 0, "renewed": 2, "rule": "told"}
+            )
+        made.publish(until)
+        fetch(made.deployment, tmp_path / "copy")
+    assert_same(tmp_path / "copy", made.folder)
+    assert replay_run(tmp_path / "copy", Settings()).is_same
 
 
 def test_what_changed_and_who_said_so_is_in_the_copy(topics: TopicsInMemory, tmp_path: Path) -> None:

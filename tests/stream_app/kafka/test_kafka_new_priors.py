@@ -409,5 +409,5 @@ def test_nobody_begins_anew_before_what_was_decided_is_accounted_or_with_a_budge
     assert topic.record == []
     topic.accounted = 6
     load(known.settings, mixed(0.6, 0.9), None, **told)
-    with pytest.raises(RunChangedError, match="must be accounted without a risk budget in hindsight"):
+    with pytest.raises(SettingsError, match="must be accounted without a risk budget in hindsight"):
         enter(PartitionAccounts(0, limited), topic.people(known))
