@@ -289,7 +289,7 @@ def noised_success(
         expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
         window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
         tree_enough = enough if enough < 0.0 else enough - at_least
-        limits = limits_for(window, nodes, min(known, lowest), tree_enough)
+        limits = limits_for(window, nodes, min(known, lowest), lowest < 1.0, tree_enough)
         found, won, products = sandwich_success(window, inside, past.laws, limits)
         lowest = min(lowest, found + at_least)
         if 0.0 <= tree_enough < won:  # more is attained than is allowed

@@ -18,8 +18,8 @@ In the output folder:
   runs ended. ``design-<number>.npy``: covariances of noise that the description names
 
 Everything that follows from a batch of messages becomes durable with the position after it, or not at all, as
-in one transaction on Kafka. First risks, dead letters and findings are on disk, which count as far as the
-commit says; then the commit is, with the lines of all other logs. From here on its steps are released: the
+in one transaction on Kafka. First risks, dead letters and findings are on disk if they are long, and count as
+far as the commit says; then the commit is, with all other lines. From here on its steps are released: the
 lines are noted beside the noise key before anybody can read them, then written to their logs, and observers
 are told. A start completes what is missing of that. So decisions, releases and position always agree, nothing
 is gone through twice, and a kill at any moment leads to the same files, byte for byte.
@@ -68,6 +68,7 @@ from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import (
     COMMITTED_ONLY,
     DECISIONS,
+    MOST_CARRIED,
     QUALITY,
     REJECTED,
     RISKS,
@@ -381,11 +382,15 @@ class Journal:
         ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
         end; with ``may_wait`` somebody waits for what is published, and not for tidying up.
         """
+        note = None
         for name, file in self._files.items():
             if name in COMMITTED_ONLY:
-                file.sync()
+                committed = self.last_commit.lengths.get(name, 0)
+                if file.length != committed or file.end - committed > MOST_CARRIED:
+                    file.sync()
             elif name != DECISIONS and self._key_record is not None and file.pending:
                 self._key_record.note(name, file.pending.splitlines(keepends=True))
+                note = self._key_record.save
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
@@ -393,8 +398,7 @@ class Journal:
         self.last_commit = Commit(**{**vars(reached), **found})
         said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
         marks = said.pop("marks")
-        logs = [file for file in self._files.values() if isinstance(file, AheadLog)]
-        note = None if self._key_record is None else self._key_record.save
+        logs = tuple(self._files.values())
         self._progress.write(said, changed or {}, marks, logs, note, whole=whole, may_wait=may_wait)
 
     def end(self, outcome: str) -> None:
@@ -466,8 +470,10 @@ class Journal:
         """
         name, commit, lines = log.path.stem, self.last_commit, 0
         known, committed = commit.digests.get(name), commit.lengths.get(name, 0)
+        if not isinstance(log, AheadLog):
+            log.cut(committed)
+        log.complete(committed, self._progress.held.get(name, "").encode())
         if isinstance(log, AheadLog):
-            log.complete(committed, self._progress.held.get(name, "").encode())
             lines, length = LineCount.of(log.path, most)
             log.truncate(length)
         else:

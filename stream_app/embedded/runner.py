@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ logger = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.2
 END_OF_INPUT = "end of input"
 _LINES_BETWEEN_LOOKS = 256  # at the clock for a commit, while lines come without a pause
+_LOOK_SECONDS = 1e-3  # between looks at the clock for what is due or over, while lines come without a pause
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ class EmbeddedRunner:
         self._next_look, self._has_warned = FIRST_LOOK, False
         self._committed_at = clock.monotonic_seconds()
         self._received_at = self._committed_at
+        self._looked_at = -math.inf
         self._time = SteadyTime(clock.now_seconds(), clock.monotonic_seconds)
         self._backlog = Backlog(self._committed_at, step_clock.grace_seconds or 0.0)
 
@@ -222,7 +225,8 @@ class EmbeddedRunner:
         """Take line after line until the input ends or somebody asks to stop."""
         for line in self._messages.lines:
             self._received_at = self._clock.monotonic_seconds()
-            self._look_at_clock()
+            if line.data is None or self._received_at - self._looked_at >= _LOOK_SECONDS:
+                self._look_at_clock()
             if line.data is not None:
                 self._lines += 1
                 self._take(line, line.data)
@@ -250,6 +254,7 @@ class EmbeddedRunner:
 
     def _look_at_clock(self) -> None:
         """Let steps whose tick has come close on arrival."""
+        self._looked_at = self._clock.monotonic_seconds()
         self._time.vouch(self._step_clock.end_of(self._engine.intake.window.watermark))
         self._time.observe(self._clock.now_seconds())
         self._engine.intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
@@ -285,7 +290,7 @@ class EmbeddedRunner:
             self._observer.received(outcome, receipt.outcomes.count(outcome))
         for rejected in receipt.rejected:
             self._reject(rejected)
-        if all(rejected.reason in PRIVATE_REASONS for rejected in receipt.rejected):
+        if not receipt.rejected or all(each.reason in PRIVATE_REASONS for each in receipt.rejected):
             self._backlog.received(self._received_at)
 
     def _reject(self, rejected: Rejected) -> None:

@@ -244,6 +244,8 @@ def public_release(release: StepRelease, tiers: Collection[str] | None = None) -
     A reading carries that value in addition to its tiers, which its mechanism ranks by epsilon. ``tiers`` are
     those with a log of their own (None: any); :class:`SettingsError` for a reading with another one.
     """
+    if all(entry.tiers is None for entry in release.releases):
+        return release
     named = {name for entry in release.releases for name in entry.tiers or ()}
     if tiers is not None and (unknown := named - set(tiers)):
         raise SettingsError(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from accounting.bounds.radius import ceiling_within
 from models.private_files import PRIVATE_FOLDER
@@ -156,16 +157,20 @@ def with_worst(
     people, added = [names[person] for person in found.tolist()], worst.added.tolist()
     ranked = nsmallest(count, range(len(people)), key=lambda k: (-added[k], people[k]))
     step, risk, baseline = worst.step.tolist(), worst.risk.tolist(), worst.baseline.tolist()
-    named = (_moment(people[k], step[k], risk[k], baseline[k], added[k], summary.within_nats) for k in ranked)
-    return summary.model_copy(update={"worst": tuple(named)})
+    moments = [
+        {
+            "person": people[k],
+            "step": step[k],
+            "risk": ceiling_within(summary.within_nats, risk[k]),
+            "baseline": baseline[k],
+            "added": added[k],
+        }
+        for k in ranked
+    ]
+    return summary.model_copy(update={"worst": _MOMENTS.validate_python(tuple(moments))})
 
 
-@lru_cache(256)  # most of those most exposed are the same, at the same moment, from step to step
-def _moment(
-    person: str, step: int, risk: float, baseline: float, added: float, within_nats: float
-) -> WorstMoment:
-    ceiling = ceiling_within(within_nats, risk)
-    return WorstMoment(person=person, step=step, risk=ceiling, baseline=baseline, added=added)
+_MOMENTS = TypeAdapter(tuple[WorstMoment, ...])
 
 
 def together(parts: Sequence[RiskSummary]) -> RiskSummary:

@@ -102,9 +102,12 @@ def normal_shifts(tables: LevelTables) -> NDArray[np.float64]:
 
 
 class _Line(NamedTuple):
-    """What is won by score, and how far each score's counts are from the middle."""
+    """What is won by score, and how far each score's counts are from the middle; scores that nobody has left
+    out.
+    """
 
     won: NDArray[np.float64]  # (R, N)
+    together: NDArray[np.float64]  # (N,), of all laws
     score: NDArray[np.float64]  # (N,), in D^2
     distance: NDArray[np.float64]  # (N,), D
 
@@ -187,7 +190,7 @@ def _lower(
         if threshold <= _MOST_LOG:
             beyond = math.exp(threshold) * _normal(-d / 2.0 - threshold / d)
         apart[n] = min(1.0, max(0.0, _normal(d / 2.0 - threshold / d) - beyond) + _ROUNDING)
-        slope -= line.won[:, n].sum() * beyond
+        slope -= line.together[n] * beyond
     for r in range(least.size):
         found = least[r]  # nought times infinity would be no number
         if found < np.inf:
@@ -244,7 +247,9 @@ def told_apart(
     won = frontier_by_score(person, raw_channels(hits), marginal, mistakes, outside, effort, scores)
     score = unit * (np.arange(scores.size).astype(np.float64) - scores.nought)
     rounded = _OF_SQUARES * (2 + time.size) * (nothing + np.abs(score))
-    line = _Line(won, score, np.sqrt(np.maximum(nothing + score + rounded, _ROUNDING)))
+    distance, together = np.sqrt(np.maximum(nothing + score + rounded, _ROUNDING)), won.sum(axis=0)
+    some = np.flatnonzero(together)
+    line = _Line(won[:, some], together[some], score[some], distance[some])
     lowest = np.empty(won.shape[0])
     for r in range(lowest.size):
         lowest[r] = won[r].sum()

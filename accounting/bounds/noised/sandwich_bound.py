@@ -86,7 +86,7 @@ def sandwich_in_log(
     for end in ends:
         share, moves = operations / len(ends), moves_of(person, size.steps)
         question = Window(person, size.steps, end, mistakes, expansions, share, moves)
-        limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0, AS_LOW_AS_MAY_BE)
+        limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0, False, AS_LOW_AS_MAY_BE)
         total += sandwich_success(question, arrays, laws, limits)[0]
     return float(min(1.0, total))
 

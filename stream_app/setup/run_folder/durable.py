@@ -123,6 +123,11 @@ class AppendFile:
             self.length = length
             self._is_synced = False
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that was taken is on disk."""
+        return self._is_synced and not self._pending
+
     def close(self) -> None:
         """Close the file; what was not synced is dropped."""
         os.close(self._descriptor)
@@ -247,6 +252,19 @@ class ChainedLog(AppendFile):
         """The length with what is pending, which :attr:`digest` is of."""
         return self.length + self._pending_bytes
 
+    def complete(self, committed: int, held: bytes) -> None:
+        """Bring the file to its ``committed`` length; ``held`` are the last of these bytes.
+
+        A torn line is completed and not cut, as readers follow the file; what a loss of power left is.
+        """
+        begin = committed - len(held)
+        if held and begin <= self.length <= committed:
+            there = os.pread(self._descriptor, len(held), begin)
+            if not held.startswith(there):
+                self.truncate(begin)
+            AppendFile.append(self, held[self.length - begin :])
+        self.sync()
+
     def go_on(self, committed: int, digest: str) -> None:
         """Continue behind the committed bytes, whose digest this is."""
         self.length, self.digest = committed, digest
@@ -262,21 +280,8 @@ class AheadLog(ChainedLog):
     most_pending = math.inf
     _beyond: Iterator[bytes] = iter(())
 
-    def complete(self, committed: int, held: bytes) -> None:
-        """Bring the file to its ``committed`` length; ``held`` are the last of these bytes.
-
-        A torn line is completed and not cut, as readers follow the file; what a loss of power left is.
-        """
-        begin = committed - len(held)
-        if held and begin <= self.length <= committed:
-            there = os.pread(self._descriptor, len(held), begin)
-            if not held.startswith(there):
-                self.truncate(begin)
-            AppendFile.append(self, held[self.length - begin :])
-        self.sync()
-
     def go_on(self, committed: int, digest: str) -> None:
-        """The same; what is there beyond them comes next."""
+        """Continue behind the committed bytes; what is there beyond them comes next."""
         super().go_on(committed, digest)
         self._beyond = whole_lines(self.path, committed)
 

@@ -1,8 +1,8 @@
 """Where a run continues: its last commit. A commit writes what changed, and nothing where nothing did.
 
-A commit is one append, all of it or nothing. Its lines of other logs (:class:`.AheadLog`) are durable here
-before they are written there; until they are durable there too they stay (``lines``), and whoever reads those
-logs takes them from here (:func:`log_lines`).
+A commit is one append, all of it or nothing. Its lines of other logs (:class:`.AheadLog`, and few bytes of any
+other) are durable here before they are written there; until they are durable there too they stay (``lines``),
+and whoever reads those logs takes them from here (:func:`log_lines`).
 
 In the output folder, for its owner only, since open steps have counts:
 
@@ -32,8 +32,8 @@ from pydantic_core import from_json, to_json
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import (
     SECRET_MODE,
-    AheadLog,
     AppendFile,
+    ChainedLog,
     Model,
     load_sealed,
     parsed_line,
@@ -47,7 +47,9 @@ from stream_app.setup.run_folder.durable import (
 WHOLE, CHANGES = "progress.json", "progress.jsonl"
 DECISIONS, RISKS, REJECTED, QUALITY = "decisions", "risks", "rejected", "quality"
 COMMITTED_ONLY = frozenset({RISKS, REJECTED, QUALITY})
-"""Logs that are on disk before the commit, and count as far as it says."""
+"""Logs that count as far as the commit says: what is long is on disk before it, what is not is in it."""
+MOST_CARRIED = 16384
+"""Bytes of such a log that a commit holds like the lines of the others."""
 _LEAST_BYTES = 4096  # of lines, before the whole is written anew for their length
 _MOST_HELD = 16384  # bytes of other logs that a new whole repeats, before these are synced instead
 _NAME_DIGITS = 16  # of a digest, by which a line names its whole
@@ -147,7 +149,7 @@ class ProgressLog:
         fields: Mapping[str, Any],
         changed: Mapping[int, SavedStep | None],
         marks: Sequence[int] = (),
-        logs: Sequence[AheadLog] = (),
+        logs: Sequence[ChainedLog] = (),
         note: Callable[[], None] | None = None,
         *,
         whole: bool = False,
@@ -169,9 +171,11 @@ class ProgressLog:
             line["marks"] = _marks_change(at.marks, marks)
             at.marks = list(marks)
         at.fields = now
-        if lines := {log.path.stem: log.pending.decode() for log in logs if log.pending}:
-            line["lines"] = lines
-            at.hold(lines)
+        lines = {log.path.stem: log.pending.decode() for log in logs if log.pending}
+        durable = {log.path.stem: "" for log in logs if log.is_durable and at.lines.get(log.path.stem)}
+        if held := lines | durable:
+            line["lines"] = held
+            at.hold(held)
         most = max(_LEAST_BYTES, at.whole_bytes // 2)
         is_due = whole and bool(line or self._lines.length or at.lines)
         is_due |= not may_wait and (self._has_forgotten() or (bool(line) and self._lines.length > most))
@@ -300,9 +304,9 @@ class _Commits:
         return {**whole, "marks": list(self.marks)} if self.marks else whole
 
     def hold(self, lines: Mapping[str, str]) -> None:
-        """Keep lines that are about to be written to their logs."""
+        """Keep lines that are about to be written to their logs; none where a log is durable as it is."""
         for log, more in lines.items():
-            self.lines[log] = self.lines.get(log, "") + more
+            self.lines[log] = self.lines.get(log, "") + more if more else ""
 
     def _follow(self, path: Path) -> None:
         """Take the lines that belong to the whole, one after the other."""

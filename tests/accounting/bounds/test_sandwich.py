@@ -109,7 +109,7 @@ def bound(
         question = Window(later, steps, end, mistakes, expansions, operations, moves_of(later, steps))
         for some in [laws] if most_laws else laws[:, np.newaxis]:
             low = enough if enough < 0.0 else max(enough - found, 0.0)
-            found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0, low))[0]
+            found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0, False, low))[0]
     return found
 
 
@@ -210,6 +210,26 @@ def test_what_is_within_a_limit_is_so_too_where_the_bound_is_as_low_as_may_be() 
             assert found >= whole
             ended_early += found > whole
     assert ended_early > 50
+
+
+def test_a_tree_far_above_what_telling_apart_leaves_ends_early() -> None:
+    """Its bound holds, and is no lower for that: only the work is less."""
+    rng, places, steps = np.random.default_rng(5), 6, 8
+    start, matrices = rng.dirichlet(np.ones(places)), np.array([random_matrix(rng, places, "full")])
+    inside = signals_of([(t, np.arange(places) == 1, 2.0) for t in range(steps)], places)
+    later = LocalChain(chain_of(matrices), start, 0)
+    question = Window(later, steps, np.ones(places), 1, 512, 6.4e6, moves_of(later, steps))
+
+    def grown(known: float, told_apart: bool) -> tuple[float, float, float]:
+        limits = Limits(1e-3, 1e-6, 4000, known, told_apart, AS_LOW_AS_MAY_BE)
+        return sandwich_success(question, inside, start[np.newaxis], limits)
+
+    bound, won, work = grown(1.0, False)
+    known = won + (bound - won) / 10.0
+    early, won_early, less_work = grown(known, True)
+    assert early >= bound > known >= won_early
+    assert less_work < work / 16.0 and less_work < grown(known, False)[2] / 3.0
+    assert grown(2.0 * bound, True) == grown(2.0 * bound, False), "a tree that is near goes on"
 
 
 @pytest.mark.parametrize("seed", range(12))

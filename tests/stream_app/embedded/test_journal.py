@@ -93,6 +93,37 @@ def test_what_the_logs_lack_is_read_and_completed_from_the_commit(tmp_path: Path
         assert whole == {name: (tmp_path / "run" / name).read_bytes() for name in whole}
 
 
+def test_few_bytes_of_risks_are_durable_with_the_commit_and_many_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a step of few people waits for one file; what a loss of power kept out of the other is completed."""
+    synced: list[str] = []
+
+    def count(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+
+    journal, kept = Journal(tmp_path, {}), b""
+    published(journal, 1)
+    monkeypatch.setattr(durable.os, "fsync", count)
+    for step, size in enumerate((5, 700, 40_000, 3, 2_000_000, 9), start=1):
+        line = b"r" * size + b"\n"
+        journal.keep("risks", line)
+        journal.keep("decisions", StepDecision(step=step, decisions=()).line())
+        journal.publish(StepRelease(step=step, releases=()))
+        synced.clear()
+        journal.commit(Commit(step + 1), may_wait=True)
+        assert synced == (["risks.jsonl", CHANGES] if size > 16_384 else [CHANGES])
+        before, kept = kept, kept + line
+        assert (tmp_path / "risks.jsonl").read_bytes() == kept
+        for there in {0, len(line) // 2, len(line)} if size <= 16_384 else {len(line)}:
+            other = tmp_path.with_name(f"{step} {there}")
+            shutil.copytree(tmp_path, other)
+            (other / "risks.jsonl").write_bytes(before + line[:there] + b"\0" * (len(line) - there))
+            Journal(other, {}).close()
+            assert (other / "risks.jsonl").read_bytes() == kept
+    journal.close()
+
+
 def test_lines_that_the_logs_have_for_good_leave_the_commit(tmp_path: Path) -> None:
     """They are held for some hundred steps, and not at the end; a log that lost such a line is refused."""
     journal, most = Journal(tmp_path, {}), 0
