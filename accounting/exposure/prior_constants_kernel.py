@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import normalise
+from accounting.hmm.eight import load, moved_on, padded, spread_out, store
 from accounting.hmm.frontier.late_genie_kernel import late_genie_affordable, late_genie_bound
 from accounting.hmm.frontier.one_mistake_kernel import best_but_for_one, one_mistake_affordable
 from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
 from accounting.hmm.log_space import log_sum
-from accounting.hmm.propagation import count_mistakes, gap_matrices, largest_product, marginals, predict
+from accounting.hmm.propagation import gap_matrices, largest_product, marginals, predict
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
+
+_1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 # Exact success of a fixed guess: how often the person is where the guess says, step by step.
 
@@ -42,6 +45,37 @@ def _label_guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes:
     return min(1.0, now.sum())
 
 
+@bare_jit
+def _move_and_count(
+    chain: ChainView, slot: int, right: int, end: int, now: NDArray[np.float64], after: NDArray[np.float64]
+) -> None:
+    """``after`` from ``now``, rows ``[x, m]`` of who is at ``x`` after ``m < end`` mistakes: moved, counted.
+
+    Numbers of mistakes side by side are computed eight at a time, each sum in the order of
+    :func:`~accounting.hmm.propagation.predict`. Who makes more than are allowed never comes back below.
+    """
+    places, width = now.shape
+    for y in range(places):
+        first, last = np.uint64(chain.column_start[slot, y]), np.uint64(chain.column_start[slot, y + 1])
+        fewer = spread_out(0.0)
+        for m in range(0, end, 8):
+            a = b = c = d = spread_out(0.0)
+            j = first
+            if last - first == np.uint64(places):
+                while j + _3 < last:
+                    a = a + spread_out(chain.value[j]) * load(now, chain.row[j] * width + m)
+                    b = b + spread_out(chain.value[j + _1]) * load(now, chain.row[j + _1] * width + m)
+                    c = c + spread_out(chain.value[j + _2]) * load(now, chain.row[j + _2] * width + m)
+                    d = d + spread_out(chain.value[j + _3]) * load(now, chain.row[j + _3] * width + m)
+                    j += _4
+            while j < last:
+                a = a + spread_out(chain.value[j]) * load(now, chain.row[j] * width + m)
+                j += _1
+            moved = (a + b) + (c + d)
+            store(moved if y == right else moved_on(fewer, moved), after, y * width + m)
+            fewer = moved
+
+
 @jit
 def guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -> float:
     """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place).
@@ -50,16 +84,19 @@ def guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -
     """
     if is_labelled(person.chain):
         return _label_guess_success(person, guess, mistakes)
-    now = np.zeros((mistakes + 1, person.start.size))
-    after = np.zeros_like(now)
-    now[0] = person.start
-    for t in range(guess.size):
-        if t > 0:
-            for m in range(min(t, mistakes) + 1):  # no more mistakes than steps so far
-                predict(person.chain, slot_of(person, t - 1), now[m], after[m])
-            now, after = after, now
-        count_mistakes(now, guess[t], min(t + 1, mistakes))
-    return min(1.0, now.sum())
+    steps, places, width = guess.size, person.start.size, padded(mistakes + 1)
+    both = np.zeros((2, places, width))
+    now, after = both[0], both[1]
+    for x in range(places):
+        now[x, 0 if x == guess[0] else 1] = person.start[x]
+    for t in range(1, steps):
+        _move_and_count(person.chain, slot_of(person, t - 1), guess[t], min(t + 2, width), now, after)
+        now, after = after, now
+    success = 0.0
+    for m in range(mistakes + 1):
+        for x in range(places):
+            success += now[x, m]
+    return min(1.0, success)
 
 
 @jit

@@ -154,6 +154,10 @@ def _replaced(builder: Any, value: Any, which: Any, other: Any) -> Any:
     return builder.select(is_there, other, value)
 
 
+def _first_ones(builder: Any, value: Any, count: Any) -> Any:
+    return builder.select(builder.icmp_signed("<", _NUMBERS, _spread(builder, count)), value, _ZEROS)
+
+
 def _made(compute: Callable[..., Any], result: Any, *kinds: Any) -> Any:
     """The kernel's function of arguments of these kinds that is computed so."""
 
@@ -191,6 +195,13 @@ first_equal = _made(_first_equal, types.intp, _EIGHT, types.float64)
 """The index of the first of the eight that equals a number; 8 if none does."""
 replaced = _made(_replaced, _EIGHT, _EIGHT, types.intp, _EIGHT)
 """The first value but for one number, taken from the last; as it is if there is no such number."""
+first_ones = _made(_first_ones, _EIGHT, _EIGHT, types.intp)
+"""So many of the eight from the first on, then zeros."""
+moved_on = _made(
+    lambda builder, before, value: builder.shuffle_vector(before, value, _positions(range(7, 15))),
+    *(_EIGHT, _EIGHT, _EIGHT),
+)
+"""The last of the first eight, then all but the last of the second."""
 where_positive = _made(
     lambda builder, value, of, other: builder.select(builder.fcmp_ordered(">", of, _ZEROS), value, other),
     *(_EIGHT, _EIGHT, _EIGHT, _EIGHT),

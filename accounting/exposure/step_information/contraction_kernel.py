@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.eight import larger_of, load, spread_out, store
+from accounting.hmm.eight import load, smaller_of, spread_out, store
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
@@ -27,16 +27,21 @@ GAPS = (1, 2, 4, 8)
 MAX_PLACES = 320
 """Above this many places products of matrices are not formed; Doeblin's coefficient of one step is used."""
 
+_0, _1 = np.uint64(0), np.uint64(1)
+
 _ROUNDING = 8e-16  # a row's sums are wrong by less than this times its number of places
 
 
 class _Work(NamedTuple):
-    """What the rows of one matrix are compared with, in rows of ``W``: K in whole sixteens."""
+    """Sixteen rows of a matrix, with which its others are compared; ``W`` is K in whole sixteens."""
 
-    columns: NDArray[np.float64]  # (K, W), the matrix's columns, negative
-    roots: NDArray[np.float64]  # (K, W), roots of its columns, once they are needed
-    sums: NDArray[np.float64]  # (3, W): one row's entries, its overlap with others, less its common mass
-    source: NDArray[np.int64]  # (K,) the column of each of these entries
+    columns: NDArray[np.float64]  # (K, 16), the sixteen rows turned into columns
+    turned: NDArray[np.float64]  # (K, 16), the same of their roots, once they are needed
+    roots: NDArray[np.float64]  # (K, W), roots of the matrix, once they are needed
+    common: NDArray[np.float64]  # (2, 16), the mass that each of two rows has in common with the sixteen
+    overlap: NDArray[np.float64]  # (2, 16), their Bhattacharyya coefficients
+    entry: NDArray[np.float64]  # (K,), what is not zero in a row that is multiplied
+    source: NDArray[np.int64]  # (K,), and in which columns
 
 
 @inline
@@ -49,14 +54,24 @@ def _carved(buffer: NDArray[np.float64], first: int, rows: int, width: int) -> N
     return buffer[first * width : (first + rows) * width].reshape(rows, width)
 
 
+@inline
+def _room(places: int) -> int:
+    """The numbers of a :class:`_Work`."""
+    return places * (_in_sixteens(places) + 33) + 64
+
+
 @jit
-def _work_in(buffer: NDArray[np.float64], first: int, places: int) -> _Work:
-    """Room for it from a row of a buffer on, ``2 K + 3`` rows."""
-    width = _in_sixteens(places)
+def _work_in(buffer: NDArray[np.float64], places: int) -> _Work:
+    """That work in this buffer."""
+    width, sixteens = _in_sixteens(places), buffer[: 32 * places + 64]
+    buffer[: 32 * places] = 0.0  # what is beyond the last rows is compared, too, and not looked at
     return _Work(
-        _carved(buffer, first, places, width),
-        _carved(buffer, first + places, places, width),
-        _carved(buffer, first + 2 * places, 3, width),
+        _carved(sixteens, 0, places, 16),
+        _carved(sixteens, places, places, 16),
+        _carved(buffer[sixteens.size :], 0, places, width),
+        _carved(sixteens, 2 * places, 2, 16),
+        _carved(sixteens, 2 * places + 2, 2, 16),
+        buffer[sixteens.size + places * width :],
         np.empty(places, np.int64),
     )
 
@@ -104,7 +119,7 @@ def _add_rows(
         a, b, c, d = spread_out(0.0), spread_out(0.0), spread_out(0.0), spread_out(0.0)
         is_wide = v + 16 < end
         for i in range(count):
-            entry, at = spread_out(work.sums[0, i]), (first + work.source[i]) * width + v
+            entry, at = spread_out(work.entry[i]), (first + work.source[i]) * width + v
             a = a + entry * load(rows, at)
             b = b + entry * load(rows, at + 8)
             if is_wide:
@@ -135,11 +150,10 @@ def _multiply(
     """
     size = work.source.size
     for x in range(size):
-        count = 0
-        for via in range(size):
-            if matrices[left + x, via] > 0.0:
-                work.sums[0, count], work.source[count] = matrices[left + x, via], via
-                count += 1
+        count = _0
+        for via in range(size):  # without a branch, which could not be foreseen
+            work.entry[count], work.source[count] = matrices[left + x, via], via
+            count += _1 if matrices[left + x, via] > 0.0 else _0
         _add_rows(work, count, matrices, right, products, to + x, size)
 
 
@@ -149,8 +163,7 @@ def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np
     size = left.shape[0]
     both = np.concatenate((_in_wide_rows(left), _in_wide_rows(right)))
     result = np.empty((size, both.shape[1]))
-    buffer = np.empty((2 * size + 3) * both.shape[1])
-    _multiply(both, 0, size, result, 0, _work_in(buffer, 0, size))
+    _multiply(both, 0, size, result, 0, _work_in(np.empty(_room(size)), size))
     return result[:, :size].copy()
 
 
@@ -158,94 +171,85 @@ def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np
 def contraction(matrix: NDArray[np.float64]) -> float:
     """Largest ``min(TV, 1 - BC^2)`` over two rows of a stochastic matrix, rounded up; 0 for one place."""
     places = matrix.shape[0]
-    buffer = np.empty((2 * places + 3) * _in_sixteens(places))
-    return _contraction(_in_wide_rows(matrix), 0, _work_in(buffer, 0, places))
+    return _contraction(_in_wide_rows(matrix), 0, _work_in(np.empty(_room(places)), places))
 
 
 @bare_jit
 def _contraction(rows: NDArray[np.float64], first: int, work: _Work) -> float:
     """:func:`contraction` of the matrix in these wide rows.
 
-    Of the two coefficients the one that decided last comes first for a row, and the other is added up only
-    where the first is above the largest so far.
+    Of the two coefficients the one that decided last comes first, and the other is added up only where the
+    first is above the largest so far. Each sum is over the places in order, zeros included.
     """
-    places = work.columns.shape[0]
-    _begin(rows, first, work)
-    largest, is_by_mass = 0.0, True  # rows with nothing in common are found without roots
-    for x in range(1, places):
-        if is_by_mass:
-            _add_common(work, x)
-        else:
-            _add_overlap(work, x)
-        is_mass_first, is_other_there = is_by_mass, False
-        for other in range(x):
-            found = _apart(work, other, is_mass_first)
-            if found > largest:
-                if not is_other_there:
-                    if is_mass_first:
-                        _add_overlap(work, x)
-                    else:
-                        _add_common(work, x)
-                    is_other_there = True
-                both = min(found, _apart(work, other, not is_mass_first))
-                if both > largest:
-                    largest, is_by_mass = both, (both == found) == is_mass_first
-        if largest == 1.0:  # no places in common: nothing is larger
-            break
+    places = work.source.size
+    largest, is_by_mass, work.roots[0, 0] = 0.0, True, -1.0
+    for begin in range(0, places, 16):
+        _turn(rows, first + begin, work.columns, min(16, places - begin))
+        work.turned[0, 0] = -1.0
+        for x in range(begin + 1, places, 2):
+            is_mass_first, is_other_there = is_by_mass, False
+            _compare(rows, first, begin, x, is_mass_first, work)
+            for k in range(min(2, places - x)):
+                for other in range(min(16, x + k - begin)):
+                    found = _apart(work, k, other, is_mass_first)
+                    if found > largest:
+                        if is_mass_first and work.common[k, other] == 0.0:
+                            return 1.0  # no places in common: nothing is larger
+                        if not is_other_there:
+                            _compare(rows, first, begin, x, not is_mass_first, work)
+                            is_other_there = True
+                        both = min(found, _apart(work, k, other, not is_mass_first))
+                        if both > largest:
+                            largest, is_by_mass = both, (both == found) == is_mass_first
     return min(1.0, largest + _ROUNDING * places) if places > 1 else 0.0
 
 
 @inline
-def _begin(rows: NDArray[np.float64], first: int, work: _Work) -> None:
-    """Lay out the columns; the roots are not there yet."""
-    places, width = work.columns.shape
-    for y in range(places):
-        for x in range(places):
-            work.columns[y, x] = -rows[first + x, y]
-        for x in range(places, width):
-            work.columns[y, x] = 0.0
-    work.roots[0, 0] = -1.0
+def _turn(rows: NDArray[np.float64], first: int, columns: NDArray[np.float64], count: int) -> None:
+    """Lay out so many rows as columns."""
+    for i in range(count):
+        for y in range(columns.shape[0]):
+            columns[y, i] = rows[first + i, y]
 
 
 @inline
-def _apart(work: _Work, other: int, is_by_mass: bool) -> float:
-    """``TV`` or ``1 - BC^2`` of the row that was added up last and another."""
-    return 1.0 + work.sums[2, other] if is_by_mass else 1.0 - work.sums[1, other] * work.sums[1, other]
+def _apart(work: _Work, k: int, other: int, is_by_mass: bool) -> float:
+    """``TV`` or ``1 - BC^2`` of the ``k``-th row compared last and one of the sixteen."""
+    overlap = work.overlap[k, other]
+    return 1.0 - work.common[k, other] if is_by_mass else 1.0 - overlap * overlap
 
 
 @bare_jit
-def _add_overlap(work: _Work, x: int) -> None:
-    """``BC`` of row ``x`` and each row before it."""
-    if work.roots[0, 0] < 0.0:
-        for y in range(work.roots.shape[0]):
-            for v in range(work.roots.shape[1]):
-                work.roots[y, v] = np.sqrt(-work.columns[y, v])
-    _add_rows(work, _pack(work, work.roots, x), work.roots, 0, work.sums, 1, x)
-
-
-@inline
-def _pack(work: _Work, columns: NDArray[np.float64], x: int) -> int:
-    """Note the entries of row ``x`` that are not zero, and how many they are."""
-    count = 0
-    for y in range(columns.shape[0]):
-        if columns[y, x] != 0.0:
-            work.sums[0, count], work.source[count] = columns[y, x], y
-            count += 1
-    return count
-
-
-@bare_jit
-def _add_common(work: _Work, x: int) -> None:
-    """Less ``sum_y min(P[x, y], P[x', y])``, for each row before ``x``: ``min(a, b) = -max(-a, -b)``."""
-    width, count = work.columns.shape[1], _pack(work, work.columns, x)
-    for v in range(0, x, 16):
-        lower, upper = spread_out(0.0), spread_out(0.0)
-        for i in range(count):
-            entry, at = spread_out(work.sums[0, i]), work.source[i] * width + v
-            lower = lower + larger_of(entry, load(work.columns, at))
-            upper = upper + larger_of(entry, load(work.columns, at + 8))
-        store(lower, work.sums, 2 * width + v)
-        store(upper, work.sums, 2 * width + v + 8)
+def _compare(
+    rows: NDArray[np.float64], first: int, begin: int, x: int, is_by_mass: bool, work: _Work
+) -> None:
+    """The common mass or the overlap of the rows ``x`` and ``x + 1`` with the sixteen from ``begin`` on."""
+    places, width = work.roots.shape
+    second = min(x + 1, places - 1)
+    a, b, c, d = spread_out(0.0), spread_out(0.0), spread_out(0.0), spread_out(0.0)
+    if is_by_mass:
+        for y in range(places):
+            low, high = load(work.columns, 16 * y), load(work.columns, 16 * y + 8)
+            one, two = spread_out(rows[first + x, y]), spread_out(rows[first + second, y])
+            a, b = a + smaller_of(one, low), b + smaller_of(one, high)
+            c, d = c + smaller_of(two, low), d + smaller_of(two, high)
+    else:
+        if work.roots[0, 0] < 0.0:
+            for y in range(places):
+                for v in range(width):
+                    work.roots[y, v] = np.sqrt(rows[first + y, v])
+        if work.turned[0, 0] < 0.0:
+            _turn(work.roots, begin, work.turned, min(16, places - begin))
+        for y in range(places):
+            low, high = load(work.turned, 16 * y), load(work.turned, 16 * y + 8)
+            one, two = spread_out(work.roots[x, y]), spread_out(work.roots[second, y])
+            a, b = a + one * low, b + one * high
+            c, d = c + two * low, d + two * high
+    sums = work.common if is_by_mass else work.overlap
+    store(a, sums, 0)
+    store(b, sums, 8)
+    store(c, sums, 16)
+    store(d, sums, 24)
 
 
 @jit
@@ -276,9 +280,9 @@ def gap_contractions(chain: ChainView) -> NDArray[np.float64]:
             coefficients[(slot + 1) % slots, :] = doeblin(chain, slot)
         return coefficients
     rows, width = slots * place_count, _in_sixteens(place_count)
-    buffer = np.empty((2 * rows + 2 * place_count + 3) * width)
+    buffer = np.empty(2 * rows * width + _room(place_count))
     ending, doubled = _carved(buffer, 0, rows, width), _carved(buffer, rows, rows, width)
-    work = _work_in(buffer, 2 * rows, place_count)
+    work = _work_in(buffer[2 * rows * width :], place_count)
     ending[:] = 0.0
     for slot in range(slots):
         _lay_out(chain, slot, ending, (slot + 1) % slots * place_count)

@@ -25,20 +25,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.eight import larger_of, largest, load, padded, spread_out, store
+from accounting.hmm.eight import first_ones, larger_of, largest, load, padded, spread_out, store
 from models.numerics.jit import bare_jit, inline, jit
-from models.priors.chain import ChainView, LocalChain, slot_of
+from models.priors.chain import ChainView, LocalChain, Rows, rows_of, slot_of
 
-_MOST_ENTRIES = 1 << 20  # 8 MiB a table, of three
+_MOST_ENTRIES = 1 << 20  # 8 MiB a table, of two
 _MOST_PRODUCTS = 1 << 26  # some tens of milliseconds of one core
 
 
 class _Tables(NamedTuple):
-    """``U`` after a step and of it, and ``S``: rows ``m K + x`` of ``W`` numbers, K in whole eights."""
+    """``U`` after a step and of it: rows ``m K + x`` of ``W`` numbers, K in whole eights, zero beyond."""
 
     after: NDArray[np.float64]
     here: NDArray[np.float64]
-    moved: NDArray[np.float64]
+    gain: NDArray[np.float64]  # (K, W), of one m: U(t + 1, m, y, v) - U(t + 1, m - 1, y, v)
+    moved: NDArray[np.float64]  # (W,), S(t, m - 1, x, v) of one x
 
 
 @jit
@@ -53,81 +54,92 @@ def late_genie_affordable(chain: ChainView, steps: int, mistakes: int) -> bool:
 @inline
 def fill_row(rows: NDArray[np.float64], row: int, places: int, value: float) -> None:
     """The same value for each place, and zero beyond."""
-    for y in range(places):
-        rows[row, y] = value
-    for y in range(places, rows.shape[1]):
-        rows[row, y] = 0.0
+    for y in range(0, rows.shape[1], 8):
+        store(first_ones(spread_out(value), places - y), rows, row * rows.shape[1] + y)
 
 
 @inline
-def _best_next(tables: _Tables, places: int, m: int, x: int, y: int, chance: float) -> float:
-    """``U(t, m, x, y)`` where ``P(x, y)`` is ``chance``; without one nothing depends on ``y``."""
-    width, top = tables.after.shape[1], spread_out(0.0)
-    moved = ((m - 1) * places + x) * width
-    right, wrong = (m * places + y) * width, ((m - 1) * places + y) * width
+def _fill_gain(tables: _Tables, m: int) -> None:
+    """What one mistake more than ``m - 1`` adds after the step."""
+    places, width = tables.gain.shape
+    for k in range(0, places * width, 8):
+        more = load(tables.after, m * places * width + k)
+        if m > 0:
+            more = more - load(tables.after, (m - 1) * places * width + k)
+        store(more, tables.gain, k)
+
+
+@inline
+def _fill_moved(
+    tables: _Tables, m: int, first: int, last: int, column: NDArray[np.int64], value: NDArray[np.float64]
+) -> float:
+    """``S(t, m - 1, x, v)`` of the moves ``first..last - 1`` out of ``x``; the largest is ``U`` of a guess
+    that is never right.
+    """
+    places, width = tables.gain.shape
+    top = spread_out(0.0)
     for v in range(0, width, 8):
         won = spread_out(0.0)
         if m > 0:
-            won = load(tables.moved, moved + v)
-        if chance > 0.0:
-            gain = load(tables.after, right + v)
-            if m > 0:
-                gain = gain - load(tables.after, wrong + v)
-            won = won + spread_out(chance) * gain
+            for j in range(first, last):
+                row = (m - 1) * places + column[j]
+                won = won + spread_out(value[j]) * load(tables.after, row * width + v)
+        store(won, tables.moved, v)
+        top = larger_of(top, won)
+    return largest(top)
+
+
+@inline
+def _best_next(tables: _Tables, y: int, chance: float) -> float:
+    """``U(t, m, x, y)`` where ``P(x, y)`` is ``chance``."""
+    width, top = tables.moved.size, spread_out(0.0)
+    for v in range(0, width, 8):
+        won = load(tables.moved, v) + spread_out(chance) * load(tables.gain, y * width + v)
         top = larger_of(top, won)
     return largest(top)
 
 
 @bare_jit
-def _step_back(chain: ChainView, slot: int, least: int, most: int, tables: _Tables) -> None:
+def _step_back(rows: Rows, slot: int, least: int, most: int, tables: _Tables) -> None:
     """Fill ``here`` from ``after`` for ``least`` to ``most`` mistakes left, for a move out of a slot."""
-    places, width = chain.start.shape[1], tables.after.shape[1]
-    for m in range(max(0, least - 1), most + 1):
-        first = m * places
-        for x in range(places if m < most else 0):
-            fill_row(tables.moved, first + x, width, 0.0)
-        for z in range(places if m < most else 0):
-            for j in range(chain.column_start[slot, z], chain.column_start[slot, z + 1]):
-                sums, row = (first + chain.row[j]) * width, (first + z) * width
-                for v in range(0, width, 8):
-                    more = spread_out(chain.value[j]) * load(tables.after, row + v)
-                    store(load(tables.moved, sums + v) + more, tables.moved, sums + v)
-        for x in range(places if m >= least else 0):
-            never_right = _best_next(tables, places, m, x, 0, 0.0)
-            fill_row(tables.here, first + x, places, never_right)
-        for y in range(places if m >= least else 0):
-            for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
-                x = chain.row[j]
-                tables.here[first + x, y] = _best_next(tables, places, m, x, y, chain.value[j])
+    places = tables.gain.shape[0]
+    for m in range(least, most + 1):
+        _fill_gain(tables, m)
+        for x in range(places):
+            first, last = rows.start[slot, x], rows.start[slot, x + 1]
+            never_right = _fill_moved(tables, m, first, last, rows.column, rows.value)
+            fill_row(tables.here, m * places + x, places, never_right)
+            for j in range(first, last):
+                y = rows.column[j]
+                tables.here[m * places + x, y] = _best_next(tables, y, rows.value[j])
 
 
 @jit
 def late_genie_bound(person: LocalChain, steps: int, mistakes: int) -> float:
     """An upper bound on what any guess of a horizon wins with at most so many mistakes, up to rounding."""
     places = person.start.size
-    rows, width = (mistakes + 1) * places, padded(places)
-    numbers = np.empty(3 * rows * width)
+    table, width = (mistakes + 1) * places, padded(places)
+    numbers = np.empty((2 * table + places + 1) * width)
     tables = _Tables(
-        numbers[: rows * width].reshape(rows, width),
-        numbers[rows * width : 2 * rows * width].reshape(rows, width),
-        numbers[2 * rows * width :].reshape(rows, width),
+        numbers[: table * width].reshape(table, width),
+        numbers[table * width : 2 * table * width].reshape(table, width),
+        numbers[2 * table * width : -width].reshape(places, width),
+        numbers[-width:],
     )
     # Who may be wrong in all steps to come wins everything, whatever would be guessed next: that is never
     # overwritten. And no more mistakes are made than there were steps.
-    for row in range(rows):
+    for row in range(table):
         fill_row(tables.after, row, places, 1.0)
         fill_row(tables.here, row, places, 1.0)
+    rows = rows_of(person.chain)
     for t in range(steps - 1, 0, -1):
         least, most = max(0, mistakes - t), min(mistakes, steps - 1 - t)
-        _step_back(person.chain, slot_of(person, t - 1), least, most, tables)
-        tables = _Tables(tables.here, tables.after, tables.moved)
-    # Nobody was seen before the first step: row 0 of each table is that of the law of its place.
+        _step_back(rows, slot_of(person, t - 1), least, most, tables)
+        tables = _Tables(tables.here, tables.after, tables.gain, tables.moved)
+    # Nobody was seen before the first step: its law is that of the moves from there.
+    _fill_gain(tables, mistakes)
+    _fill_moved(tables, mistakes, 0, places, np.arange(places), person.start)
     best = 0.0
-    for m in range(max(0, mistakes - 1), mistakes):
-        fill_row(tables.moved, m * places, width, 0.0)
-        for z in range(places):
-            for v in range(places):
-                tables.moved[m * places, v] += person.start[z] * tables.after[m * places + z, v]
     for y in range(places):
-        best = max(best, _best_next(tables, places, mistakes, 0, y, person.start[y]))
+        best = max(best, _best_next(tables, y, person.start[y]))
     return best

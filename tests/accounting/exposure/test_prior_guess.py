@@ -118,6 +118,40 @@ def test_a_genie_who_is_late_helps_less_than_one_who_is_not_and_more_than_none(s
         assert bound <= _shown_at_once(case.person, matrices, steps, mistakes) * (1 + 1e-12)
 
 
+def _shown_late(person: LocalChain, matrices: np.ndarray, steps: int, mistakes: int) -> float:
+    """The same with a genie who is a step late, from what is left in ``[m, x, y]``: seen at x, y guessed."""
+    places = person.start.size
+    won = np.ones((mistakes + 1, places, places))
+    for t in range(steps - 1, -1, -1):
+        law = matrices[(person.first_slot + t - 1) % len(matrices)] if t else person.start[np.newaxis]
+        less = np.concatenate((np.zeros_like(won[:1]), won[:-1]))
+        right = law[:, :, np.newaxis] * (won - less)[:, np.newaxis]
+        won = ((law @ less)[:, :, np.newaxis] + right).max(axis=3)
+    return float(won[mistakes, 0].max())
+
+
+@pytest.mark.parametrize("places", [1, 8, 10, 17])
+@pytest.mark.parametrize("kind", ["full", "zeros"])
+def test_guesses_of_many_places_and_mistakes_win_what_the_recursions_say(places: int, kind: str) -> None:
+    """A success has a row of numbers of mistakes for each place, the late genie rows of places: in eights."""
+    rng = np.random.default_rng(places)
+    matrices = np.stack([random_matrix(rng, places, kind) for _ in range(2)])
+    person = LocalChain(chain_of(matrices), rng.dirichlet(np.ones(places)), 1)
+    for steps, mistakes in ((1, 0), (7, 1), (10, 6), (12, 7), (20, 8), (20, 17)):
+        guess = rng.integers(places, size=steps)
+        now = np.zeros((steps + 1, places))
+        now[0] = person.start
+        for t in range(steps):
+            if t > 0:
+                now = now @ matrices[t % 2]
+            is_right = np.arange(places) == guess[t]
+            now = np.where(is_right, now, np.vstack((np.zeros(places), now[:-1])))
+        success = guess_success(person, guess, mistakes)
+        assert success == pytest.approx(now[: mistakes + 1].sum(), rel=1e-12)
+        late = late_genie_bound(person, steps, mistakes)
+        assert late == pytest.approx(_shown_late(person, matrices, steps, mistakes), rel=1e-12)
+
+
 def test_one_table_serves_every_start() -> None:
     rng = np.random.default_rng(4)
     _, matrix = koga_chain(5, 0.3)
