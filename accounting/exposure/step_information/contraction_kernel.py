@@ -154,7 +154,7 @@ def _multiply(
         for via in range(size):  # without a branch, which could not be foreseen
             work.entry[count], work.source[count] = matrices[left + x, via], via
             count += _1 if matrices[left + x, via] > 0.0 else _0
-        _add_rows(work, count, matrices, right, products, to + x, size)
+        _add_rows(work, int(count), matrices, right, products, to + x, size)
 
 
 @jit
