@@ -289,7 +289,8 @@ def noised_success(
         expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
         window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
         tree_enough = enough if enough < 0.0 else enough - at_least
-        limits = limits_for(window, nodes, min(known, lowest), lowest < 1.0, tree_enough)
+        is_told_apart = lowest < 1.0 and _is_counted_always(raw)  # else few steps have many counts each
+        limits = limits_for(window, nodes, min(known, lowest), is_told_apart, tree_enough)
         found, won, products = sandwich_success(window, inside, past.laws, limits)
         lowest = min(lowest, found + at_least)
         if 0.0 <= tree_enough < won:  # more is attained than is allowed
@@ -307,6 +308,18 @@ def _uncertain(raw: RawHorizon, inside: OwnSignals) -> int:
     for counted in chances(inside.time, inside.cover, raw.marginal):
         found += counted * (1.0 - counted) > _EITHER_WAY
     return found
+
+
+@bare_jit
+def _is_counted_always(raw: RawHorizon) -> bool:
+    """Whether somebody's place may be counted in each step of the horizon."""
+    for t in range(raw.hits.shape[0]):
+        is_counted = False
+        for x in range(raw.hits.shape[1]):
+            is_counted |= raw.hits[t, x]
+        if not is_counted:
+            return False
+    return True
 
 
 @jit

@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import index, itemgetter
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ class ClosedCounts(NamedTuple):
     revised: tuple[RevisedCount, ...] = ()
 
 
-_step_of = itemgetter(1)
 _HEARD_READINGS = 16
 """Accepted readings that the watermark looks back on; a sensor without one among them has no say."""
 
@@ -124,8 +123,7 @@ class StepWindow:
         self.next_step = 0
         self.close_through = -1  # steps up to here close whatever is missing
         self.open_through = -1 if by_clock else math.inf  # steps up to here close when all is there
-        self._latest = -1  # the watermark is no later
-        self._watermark: int | None = None  # until it is asked for
+        self.watermark = -1  # the step that most of the sensors heard last have reached
         self._watermark_share = watermark_share
         self._heard: deque[tuple[str, int]] = deque(maxlen=_HEARD_READINGS)
         self._known: dict[int, OpenStep] = {}
@@ -197,23 +195,15 @@ class StepWindow:
         revised, self.revised = tuple(sorted(self.revised)), []
         return revised
 
-    def _hear(self, readings: Sequence[tuple[str, int]]) -> None:
-        """Note which steps sensors have reported."""
-        self._heard.extend(readings)
-        self._latest, self._watermark = max(self._latest, max(map(_step_of, readings), default=-1)), None
+    def _hear(self, readings: Iterable[tuple[str, int]]) -> None:
+        """Each sensor's watermark is the step it reported last; the window's is a quantile of theirs.
 
-    @property
-    def watermark(self) -> int:
-        """The step that most of the sensors heard last have reached.
-
-        Each sensor's watermark is the step it reported last; the window's is a quantile of theirs. While few
-        readings were heard, one more sensor at step -1 is assumed, as it may still report.
+        While few readings were heard, one more sensor at step -1 is assumed, as it may still report.
         """
-        if self._watermark is None:
-            unheard = [] if len(self._heard) == _HEARD_READINGS else [-1]
-            reached = sorted([*dict(self._heard).values(), *unheard], reverse=True)
-            self._watermark = reached[int(self._watermark_share * len(reached))]
-        return self._watermark
+        self._heard.extend(readings)
+        unheard = [] if len(self._heard) == _HEARD_READINGS else [-1]
+        reached = sorted([*dict(self._heard).values(), *unheard], reverse=True)
+        self.watermark = reached[int(self._watermark_share * len(reached))]
 
     def is_due(self) -> bool:
         """Whether the next step may close."""
@@ -222,7 +212,7 @@ class StepWindow:
             return True
         if step > self.open_through:  # before its tick not even a complete step closes: see ``by_clock``
             return False
-        if step < self._latest - self.grace and step < self.watermark - self.grace:
+        if step < self.watermark - self.grace:
             return True
         found = self._known.get(step)
         return found.is_complete if found is not None else self.announced.get(step) == ()

@@ -60,6 +60,7 @@ _LIGHT = 0.03  # share of what a leaf may be off by that a place is charged in f
 _SLACK = 0.1  # share of what a leaf may gain that its search may leave
 _GUESSES = 4  # that are tried at a node
 PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a running ceiling
+_FAR = 3.0  # of a hundred people and four steps nobody's tree then came below what telling apart leaves
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
 LABELLED_PRECISION = 0.01  # where labels are guessed, and bounds on exact counts show the state
 CLOSE = 2e-4  # of success: no bound need be closer
@@ -106,7 +107,7 @@ class Limits(NamedTuple):
     close: float
     nodes: int  # at most
     known: float  # a bound that holds already: no closer look once that much is attained
-    told_apart: bool  # whether it is that of patterns told apart through the noise
+    told_apart: bool  # whether it is that of patterns told apart through the noise, of counts in each step
     enough: (
         float  # what the bound is compared with: no closer look once it is less, or more is attained; or -1
     )
@@ -886,8 +887,8 @@ def _grow(  # noqa: PLR0912 - one loop over looks
 
     Or until a quarter of the work is done, or a sixteenth of much, and the rest will hardly bring the bound
     below what is known: each fourfold work lowers it by hardly more than the last, at first by up to twice as
-    much. If all patterns were ``told_apart``, until a sixty-fourth is, where the bound is farther above what
-    is known than that is above what is won: of hundreds of people none then came below it.
+    much. If all patterns were ``told_apart``, until a sixty-fourth is, where the bound is ``_FAR`` times as
+    far above what is known as that is above what is won.
     """
     root, tolerance, before = 0, limits.close, np.inf
     fourfold = 3 if window.operations >= _MUCH else 2
@@ -896,7 +897,7 @@ def _grow(  # noqa: PLR0912 - one loop over looks
         while fourfold > 0 and tree.spent[0] > window.operations / 4.0**fourfold:
             has_come, fourfold = True, fourfold - 1
         if has_come:
-            if limits.told_apart and tree.bound[root] - limits.known > limits.known - tree.won[root]:
+            if limits.told_apart and tree.bound[root] - limits.known > _FAR * (limits.known - tree.won[root]):
                 break
             if tree.bound[root] - limits.known > (fourfold + 1) ** 2 * (before - tree.bound[root]):
                 break

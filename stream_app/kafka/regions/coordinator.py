@@ -38,7 +38,6 @@ class SealedWindow(StepWindow):
     def __init__(self, regions: Sequence[str], next_step: int) -> None:
         super().__init__(grace=0)
         self.next_step = next_step
-        self._reached = -1
         self.left_out: dict[int, tuple[str, ...]] = {}
         self._sealed: dict[str, dict[int, SealedStep]] = {region: {} for region in regions}
         self._removed: Container[str] = ()
@@ -51,12 +50,7 @@ class SealedWindow(StepWindow):
         """A region is done with a step; too late if the step was decided without it."""
         if sealed.step >= self.next_step:
             self._sealed[region][sealed.step] = sealed
-            self._reached = max(self._reached, sealed.step)
-
-    @property
-    def watermark(self) -> int:
-        """The last step that a region has sealed."""
-        return self._reached
+            self.watermark = max(self.watermark, sealed.step)
 
     def is_due(self) -> bool:
         """Whether the next step may close."""

@@ -1,8 +1,8 @@
 """Where a run continues: its last commit. A commit writes what changed, and nothing where nothing did.
 
-A commit is one append, all of it or nothing. Its lines of other logs (:class:`.AheadLog`, and few bytes of any
-other) are durable here before they are written there; until they are durable there too they stay (``lines``),
-and whoever reads those logs takes them from here (:func:`log_lines`).
+A commit is one append, all of it or nothing. Its lines of other logs (:class:`.AheadLog`, and few bytes of
+any other) are durable here before they are written there; until they are durable there too they stay
+(``lines``), and whoever reads those logs takes them from here (:func:`log_lines`).
 
 In the output folder, for its owner only, since open steps have counts:
 
