@@ -390,7 +390,7 @@ def test_check_finds_nothing_wrong_with_good_files(tallyguard: Tallyguard, files
     assert ("ok", "schedule.json") in levels
     assert ("warning", "noise_key") in levels
     still = [finding for finding in result.document if "at one place" in finding["sentence"]]
-    assert still[0]["sentence"].startswith("1 people")
+    assert still[0]["sentence"].startswith("1 person is")
 
 
 def test_check_explains_every_file_that_is_wrong_and_exits_with_1(
