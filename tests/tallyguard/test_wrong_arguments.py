@@ -193,7 +193,7 @@ CALLS: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Radius.ceiling": (tg.Radius(0, 1, kl=0.1).ceiling, {"bound": 0.5}),
     "CrowdAdversary": (
         tg.CrowdAdversary,
-        {"known": 0, "companions": 0, "alone": 1.0, "least": 1.0, "strangers": ()},
+        {"known": 0, "companions": 0, "alone": 1.0, "least": 1.0, "strangers": (), "counted_once": 0.0},
     ),
     "Strangers": (
         tg.Strangers,
