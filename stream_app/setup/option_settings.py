@@ -89,7 +89,7 @@ OPTION_SETTINGS: Mapping[str, OptionSetting] = {
     ),
     "crowd.counted_once": OptionSetting(
         0.0,
-        "share of these people whom counters of passages count exactly once; the others hide nobody there",
+        "chance of each of the others to be counted exactly once where a person may be counted again",
         {"ge": 0.0, "le": 1.0},
     ),
     "release.budget.share": OptionSetting(

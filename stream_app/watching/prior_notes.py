@@ -140,9 +140,12 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
         followed = "" if presumed else known
         presumed.append(f"{_strangers_note(adversary, followed)},")
     if adversary.counted_once:
+        chance = adversary.counted_once
+        sure = (
+            "surely counted once" if chance == 1.0 else f"counted once with a chance of at least {chance:g}"
+        )
         presumed.append(
-            f"{adversary.counted_once:.3g} of them, wherever a sensor may count a person again, are counted "
-            "exactly once,"
+            f"each of them, wherever a sensor may count a person again, is {sure}, however often others are,"
         )
     return (
         f"if {' and if '.join(presumed)} no "

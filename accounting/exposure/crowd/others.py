@@ -146,9 +146,11 @@ class CrowdAdversary:
     ``least`` is the share of a persona's people who are there in any case: with 0.8, of a persona that stands
     for 200 people at least 160 live like it. ``strangers`` are people without a prior beside them.
 
-    ``counted_once`` is about sensors that may count one person again: of the people who move alone and are
-    where such a sensor counts, the share that it counts exactly once in the step, or the chance of each,
-    whatever else is known. If all were counted twice, an odd count would mean that the target is there.
+    ``counted_once`` is about sensors that may count one person again: the least chance with which each of the
+    people who move alone, and are where such a sensor counts, is counted exactly once in the step: whoever it
+    is, wherever else they are, however often others are counted. A share is not enough: if regulars are
+    counted once and visitors twice, an adversary who knows the regulars learns from an odd count that the
+    target is there.
     """
 
     known: int = 0
@@ -169,7 +171,7 @@ class CrowdAdversary:
         shares = (
             ("the share of people who move alone", self.alone),
             ("the share of a persona's people who are there", self.least),
-            ("the share of people who are counted exactly once", self.counted_once),
+            ("the chance that a person is counted exactly once", self.counted_once),
         )
         for name, share in shares:
             if not (isfinite(share) and 0.0 <= share <= 1.0):

@@ -116,7 +116,14 @@ class _Thread(AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         if partition in consumer.assignment():
             consumer.seek(partition, offset)
+            consumer.resume(partition)
             self._reached[partition] = offset
+
+    async def fetch_one(self, partition: Any, wanted: bool) -> None:
+        """On the consumer's thread: fetch a partition or not, if it is assigned still."""
+        consumer = self._ensure_consumer()
+        if partition in consumer.assignment():
+            (consumer.resume if wanted else consumer.pause)(partition)
 
     async def _fetch_records(self, consumer: Any, active_partitions: Any, *limits: Any, **more: Any) -> Any:
         """What has come, as one :class:`Batch` of each partition.
@@ -283,6 +290,16 @@ class App(faust.App):
         consumer: Any = self.consumer
         thread = consumer._thread
         await thread.call_thread(thread.seek_one, where, offset)
+
+    async def fetch(self, topic: str, partition: int, *, wanted: bool) -> None:
+        """Fetch a partition or not; its agent is still given the few batches that have been fetched.
+
+        Where an agent waits, Faust gives to none once its queue is full. It holds until :meth:`read_from` or
+        the next assignment.
+        """
+        consumer: Any = self.consumer
+        thread = consumer._thread
+        await thread.call_thread(thread.fetch_one, TopicPartition(topic, partition), wanted)
 
     def pause(self, topic: str, partition: int) -> None:
         """Give nothing more of a partition until the next :meth:`read_from`."""

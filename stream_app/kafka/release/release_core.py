@@ -38,7 +38,7 @@ from stream_app.wire import (
 )
 
 SILENCE_SECONDS = 2.0
-"""A log whose end cannot be found out is taken to be empty once others have been held back for so long."""
+"""After which the broker is asked whether a log that holds others back has more."""
 
 _MOST_RECORDS = 16_000
 _MOST_BYTES = 64 * 2**20  # several fetches of each log, so that a log is read on while another is held back
@@ -60,7 +60,8 @@ class ArrivalOrder:
     A worker that catches up fetches one log far ahead of another. Entered as fetched, activations would seem
     to be announced years ahead, or counts to come without their activation. So logs are merged by the
     broker's time stamps; of records with the same stamp, the one of the log named first comes first. A log
-    without a waiting record holds the others back until it is known to have nothing earlier.
+    without a waiting record holds the others back until it is known to have nothing earlier, however long
+    that takes: a busy machine may not hear of it for seconds.
 
     Records of ``priority_logs``, further logs, come before all others and never wait for them.
     """
@@ -78,20 +79,24 @@ class ArrivalOrder:
         """
         self._waiting: dict[str, deque[InputRecord]] = {log: deque() for log in (*logs, *priority_logs)}
         self._merged, self._priority_logs = tuple(logs), tuple(priority_logs)
-        self._waiting_bytes = 0
+        self._bytes = dict.fromkeys(self._waiting, 0)
         self._is_at_end = is_at_end
         self.next_offsets = {log: (offsets or {}).get(log, 0) for log in self._waiting}
         """Of each log, the offset after the last record that was added."""
         self._held_since: dict[str, float] = {}  # since when each silent log holds others back, in seconds
+        self._passed: dict[str, dict[str, int]] = {}  # up to which records of others, as it had nothing more
 
     def __len__(self) -> int:
         """How many records wait."""
         return sum(map(len, self._waiting.values()))
 
-    @property
-    def is_full(self) -> bool:
-        """Whether so many records wait that no more should be fetched for now."""
-        return len(self) > _MOST_RECORDS or self._waiting_bytes > _MOST_BYTES
+    def is_full(self, log: str, share: float = 1.0) -> bool:
+        """Whether so many records of a log wait that no more of it should be fetched for now.
+
+        Each log has room of its own: one that others wait for is never kept out by them.
+        """
+        room = share / len(self._waiting)
+        return len(self._waiting[log]) > _MOST_RECORDS * room or self._bytes[log] > _MOST_BYTES * room
 
     def lacks(self, log: str, offset: int) -> bool:
         """Whether the record at this offset has not been added."""
@@ -100,7 +105,7 @@ class ArrivalOrder:
     def add(self, record: InputRecord) -> None:
         """Add a record; those of one log come in the order of their offsets."""
         self._waiting[record.log].append(record)
-        self._waiting_bytes += len(record.value)
+        self._bytes[record.log] += len(record.value)
         self.next_offsets[record.log] = max(self.next_offsets[record.log], record.offset + 1)
 
     def take(self, most: int, now_seconds: float, *, priority_logs_only: bool = False) -> list[InputRecord]:
@@ -111,22 +116,35 @@ class ArrivalOrder:
                 taken.append(self._pop(log))
         while len(taken) < most and not priority_logs_only:
             heads = [self._waiting[log][0] for log in self._merged if self._waiting[log]]
-            if not heads or not all(self._may_pass(log, now_seconds) for log in self._merged):
+            first = min(heads, key=lambda record: record.timestamp, default=None)
+            if first is None or not all(self._may_pass(log, first, now_seconds) for log in self._merged):
                 break
-            taken.append(self._pop(min(heads, key=lambda record: record.timestamp).log))
+            taken.append(self._pop(first.log))
         return taken
+
+    def silent(self, now_seconds: float) -> list[str]:
+        """The logs that have held others back for :data:`SILENCE_SECONDS`."""
+        return [log for log, since in self._held_since.items() if now_seconds - since >= SILENCE_SECONDS]
+
+    def has_no_more(self, log: str) -> None:
+        """The broker has just said that every record of a log was added: what waits of others may pass it."""
+        self._passed[log] = dict(self.next_offsets)
+        self._held_since.pop(log, None)
 
     def _pop(self, log: str) -> InputRecord:
         record = self._waiting[log].popleft()
-        self._waiting_bytes -= len(record.value)
+        self._bytes[log] -= len(record.value)
         return record
 
-    def _may_pass(self, log: str, now_seconds: float) -> bool:
-        """Whether a log has a record to compare with, or surely none that is earlier."""
+    def _may_pass(self, log: str, record: InputRecord, now_seconds: float) -> bool:
+        """Whether a log has a record to compare this one with, or surely none that is earlier."""
         if self._waiting[log] or self._is_at_end(log):
             self._held_since.pop(log, None)
             return True
-        return now_seconds - self._held_since.setdefault(log, now_seconds) >= SILENCE_SECONDS
+        if record.offset < self._passed.get(log, {}).get(record.log, 0):
+            return True
+        self._held_since.setdefault(log, now_seconds)
+        return False
 
 
 @dataclass

@@ -26,7 +26,14 @@ from stream_app.kafka.deployment.log_reader import (
     follow,
     last_record,
 )
-from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, Progress
+from stream_app.kafka.release.release_core import (
+    SILENCE_SECONDS,
+    ArrivalOrder,
+    BatchResult,
+    Core,
+    InputRecord,
+    Progress,
+)
 from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
@@ -222,10 +229,11 @@ class StreamTask:
         self._names = {place: name for name, place in inputs.logs.items()}
         self._is_stopped = False
         self._arrived = asyncio.Event()
+        self._full: set[str] = set()  # the logs that are not fetched for now
         self._loop = asyncio.get_running_loop()
         self._time = SteadyTime(0.0, Clock().monotonic_seconds)
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
-        self._ends_now = LogEnds(0.0)
+        self._ends_now, self._ends_of_silent = LogEnds(0.0), LogEnds(SILENCE_SECONDS)
         self._lags = False
         self._must_check_fence = False
         self._uncommitted = 0  # records entered since the last transaction
@@ -291,16 +299,20 @@ class StreamTask:
         async for records in follow(self._connection, topic, self._order.next_offsets[name]):
             stop_if_cancelled()
             await self.receive(records)
+            while self._order.is_full(name) and not self._is_stopped:
+                await asyncio.sleep(_TICK_SECONDS)
 
     async def receive(self, records: Sequence[Any]) -> None:
-        """Take records; returns once not too many wait."""
+        """Take records; of a log of which too many wait no more are fetched for now."""
         for record in records:
             name = self._names[record.topic, record.partition]
             stamp_seconds, value, key = record.timestamp / 1000.0, record.value or b"", record.key or b""
             self._order.add(InputRecord(name, stamp_seconds, record.offset, value, key))
         self._arrived.set()
-        while self._order.is_full and not self._is_stopped:
-            await asyncio.sleep(_TICK_SECONDS)
+        full = {self._names[each.topic, each.partition] for each in records} - set(self._inputs.priority_logs)
+        for name in filter(self._order.is_full, full):
+            self._full.add(name)
+            await self._app.fetch(*self._inputs.logs[name], wanted=False)
 
     async def _work(self) -> None:
         """Take records in order, process them, commit their results."""
@@ -310,8 +322,14 @@ class StreamTask:
                 self._must_check_fence = False
                 await self._log.broker_seconds()  # raises if another worker has taken over
             self._arrived.clear()  # before records are taken: one that arrives meanwhile must wake the wait
+            for name in self._order.silent(time.monotonic()):
+                if await self._ends_of_silent.look(partial(self._has_all, name)):
+                    self._order.has_no_more(name)
             priority_logs_only = self._core.takes_priority_logs_only
             records = self._order.take(_MOST_RECORDS, time.monotonic(), priority_logs_only=priority_logs_only)
+            for name in [each for each in self._full if not self._order.is_full(each, share=0.5)]:
+                self._full.remove(name)
+                await self._app.fetch(*self._inputs.logs[name], wanted=True)
             now_seconds = self._time.now_seconds()
             await self._step(records, now_seconds, await self._has_read_all(records, now_seconds))
             waiting = self._uncommitted + (0 if priority_logs_only else len(self._order))
@@ -343,11 +361,15 @@ class StreamTask:
 
     async def _lacks_any(self) -> bool:
         """Whether an input log has a record that was not fetched."""
-        for name, (topic, partition) in self._inputs.logs.items():
-            last = await last_record(self._connection, topic, partition, patient=False)
-            if last is not None and self._order.lacks(name, last.offset):
+        for name in self._inputs.logs:
+            if not await self._has_all(name):
                 return True
         return False
+
+    async def _has_all(self, name: str) -> bool:
+        """Whether every record of an input log was fetched; the broker is asked."""
+        last = await last_record(self._connection, *self._inputs.logs[name], patient=False)
+        return last is None or not self._order.lacks(name, last.offset)
 
     def _is_at_end(self, name: str) -> bool:
         return self._app.is_at_end(*self._inputs.logs[name])

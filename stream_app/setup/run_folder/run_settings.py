@@ -309,8 +309,8 @@ def _described(folder: Path, run: dict[str, Any], given: Settings) -> dict[str, 
     """The release policy and the crowd of a run, and where the files lie that its description names."""
     said, description = given.model_fields_set, description_in(folder)
     found: dict[str, Any] = {}
-    if "crowd" not in said:
-        found["crowd"] = crowd_of_run(run)
+    given_crowd = {name: getattr(given.crowd, name) for name in given.crowd.model_fields_set}
+    found["crowd"] = crowd_of_run(run).model_copy(update=given_crowd)
     if "release" in run:
         found["release"] = _release_of_run(folder, run["release"], description, given)
     if description is None:

@@ -10,6 +10,8 @@ import pytest
 from markupsafe import escape
 
 import tallyguard as tg
+from stream_app.setup.run_folder.run_settings import settings_of_run
+from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.wording import ceiling_in_words
 from tests.stream_app.command_line import Tallyguard
 from tests.watching.page_text import PageText
@@ -83,9 +85,12 @@ def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
 
 
 def test_what_no_option_says_of_the_crowd_settings_say_and_the_run(
-    tmp_path: Path, tallyguard: Tallyguard
+    tmp_path: Path, tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others who are not alone, or known, make ceilings higher: an option for one thing leaves the rest."""
+    """Others who are not alone, or known, make ceilings higher: an option for one thing leaves the rest.
+
+    So does the environment: one field of the table takes the place of that field alone.
+    """
     coin = {"transition": [[0.5, 0.5], [0.5, 0.5]], "initial": None}
     people = [{"person": f"p{number}", **coin} for number in range(60)]
     priors = tmp_path / "crowd.json"
@@ -125,7 +130,10 @@ def test_what_no_option_says_of_the_crowd_settings_say_and_the_run(
         assert tallyguard("report", out, "--output", report, "--adversary", "crowd", *more).code == 0
         condition = f"if 0.9 of the 59 others, except {known} whom the adversary may follow,"
         assert condition in report.read_text()
-        assert "0.8 of them, wherever a sensor may count a person again" in report.read_text()
+        assert "counted once with a chance of at least 0.8" in report.read_text()
+    monkeypatch.setenv("TALLYGUARD_CROWD__KNOWN", "2")
+    found = settings_of_run(out, load_settings(None)).crowd
+    assert (found.on, found.known, found.alone, found.counted_once) == (True, 2, 0.9, 0.8)
 
 
 def test_the_library_says_the_same_of_a_crowd() -> None:

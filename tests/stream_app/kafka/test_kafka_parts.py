@@ -116,13 +116,24 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
     )
 
 
-def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ever() -> None:
-    """From when it holds it back: until a worker is a member of its group, every topic is silent."""
+def test_a_silent_topic_holds_the_other_back_until_the_broker_says_that_it_has_no_more() -> None:
+    """Asked once it has done so for long; until a worker is a member of its group, every topic is silent.
+
+    Were it taken to be at its end by itself, a busy machine would enter activations ahead of all readings.
+    """
     order = ArrivalOrder((A, R), lambda topic: False)
     assert order.take(10, 0.0) == []
     order.add(arrived(R, 1.0, 0))
     assert order.take(10, 100.0) == order.take(10, 100.0 + SILENCE_SECONDS / 2) == []
-    assert len(order.take(10, 100.0 + SILENCE_SECONDS)) == 1
+    assert order.silent(100.0 + SILENCE_SECONDS / 2) == []
+    assert order.silent(100.0 + SILENCE_SECONDS) == [A]
+    assert order.take(10, 1000.0) == []  # the broker has not answered, or says that there is more
+    order.has_no_more(A)
+    order.add(arrived(R, 3.0, 1))  # which came after that was said
+    assert [each.offset for each in order.take(10, 1000.0)] == [0]
+    assert order.take(10, 2000.0) == []
+    order.add(arrived(A, 2.0, 0))
+    assert [(each.log, each.offset) for each in order.take(10, 2000.0)] == [(A, 0)]
 
 
 def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
@@ -131,11 +142,21 @@ def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
     batch = b" " * 2**20
     for offset in range(64):
         order.add(arrived(R, 1.0, offset, batch))
-    assert not order.is_full
+    assert not order.is_full(R)
     order.add(arrived(R, 1.0, 64, batch))
-    assert order.is_full
+    assert order.is_full(R)
     order.take(1, 0.0)
-    assert not order.is_full
+    assert not order.is_full(R)
+    assert order.is_full(R, share=0.5)
+
+
+def test_a_log_that_others_wait_for_has_room_however_many_of_them_wait() -> None:
+    """Else a worker that catches up stood still: full of activations, with no room for a reading."""
+    order = ArrivalOrder((A, R), lambda topic: False)
+    for offset in range(20_000):
+        order.add(arrived(A, 1.0, offset))
+    assert order.is_full(A)
+    assert not order.is_full(R)
 
 
 def records_of_a_day(steps: int, seed: int) -> list[InputRecord]:

@@ -133,7 +133,7 @@ def test_check_asks_who_is_counted_once_by_counters_of_passages(tmp_path: Path) 
         assert found.sentence.startswith(f"{words} ")
         assert not findings(tmp_path, f"{given}counted_once = 0.7")
     said = crowd_note(CrowdAdversary(counted_once=0.7), 99)
-    assert "and if 0.7 of them, wherever a sensor may count a person again, are counted exactly once" in said
+    assert "is counted once with a chance of at least 0.7" in said
 
 
 def test_the_condition_says_all_that_is_presumed() -> None:
