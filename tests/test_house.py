@@ -198,9 +198,9 @@ def test_tests_that_share_something_run_in_one_process(request: pytest.FixtureRe
     assert request.node.nodeid.endswith("@tests/test_house.py")
 
 
-@pytest.mark.parametrize("fails", ["nothing", "test", "style"])
+@pytest.mark.parametrize("fails", ["nothing", "services", "install-dev", "test", "style"])
 def test_continuous_integration_runs_every_test_and_the_linters(tmp_path: Path, fails: str) -> None:
-    """`.ci/run` calls `make test` (the site is built there) and `make style`, and fails if one does."""
+    """`.ci/run` installs, calls `make test` (the site is built there) and `make style`; fails if one does."""
     made = tmp_path / "make"
     made.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n[ "$*" != {fails} ]\n')
     made.chmod(0o755)
@@ -208,8 +208,8 @@ def test_continuous_integration_runs_every_test_and_the_linters(tmp_path: Path, 
     done = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False)
     assert (done.returncode == 0) == (fails == "nothing")
     targets = (tmp_path / "asked").read_text().splitlines()
-    assert "install" in targets[0]
-    assert sorted(targets[1:]) == ["style", "test"]
+    assert sorted(targets[:2]) == ["install-dev", "services"]
+    assert sorted(targets[2:]) == ([] if fails in ("services", "install-dev") else ["style", "test"])
 
 
 def test_a_machine_without_python_is_told_so() -> None:
