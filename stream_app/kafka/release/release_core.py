@@ -126,9 +126,13 @@ class ArrivalOrder:
         """The logs that have held others back for :data:`SILENCE_SECONDS`."""
         return [log for log, since in self._held_since.items() if now_seconds - since >= SILENCE_SECONDS]
 
-    def has_no_more(self, log: str) -> None:
-        """The broker has just said that every record of a log was added: what waits of others may pass it."""
-        self._passed[log] = dict(self.next_offsets)
+    def has_no_more(self, log: str, asked_at: Mapping[str, int]) -> None:
+        """The broker has said that every record of a log was added: others may pass it up to these offsets.
+
+        They are the :attr:`next_offsets` from before it was asked: what came since may be later than a record
+        that the log has got since.
+        """
+        self._passed[log] = dict(asked_at)
         self._held_since.pop(log, None)
 
     def _pop(self, log: str) -> InputRecord:

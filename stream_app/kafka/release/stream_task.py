@@ -323,8 +323,9 @@ class StreamTask:
                 await self._log.broker_seconds()  # raises if another worker has taken over
             self._arrived.clear()  # before records are taken: one that arrives meanwhile must wake the wait
             for name in self._order.silent(time.monotonic()):
+                asked_at = dict(self._order.next_offsets)
                 if await self._ends_of_silent.look(partial(self._has_all, name)):
-                    self._order.has_no_more(name)
+                    self._order.has_no_more(name, asked_at)
             priority_logs_only = self._core.takes_priority_logs_only
             records = self._order.take(_MOST_RECORDS, time.monotonic(), priority_logs_only=priority_logs_only)
             for name in [each for each in self._full if not self._order.is_full(each, share=0.5)]:

@@ -128,8 +128,9 @@ def test_a_silent_topic_holds_the_other_back_until_the_broker_says_that_it_has_n
     assert order.silent(100.0 + SILENCE_SECONDS / 2) == []
     assert order.silent(100.0 + SILENCE_SECONDS) == [A]
     assert order.take(10, 1000.0) == []  # the broker has not answered, or says that there is more
-    order.has_no_more(A)
-    order.add(arrived(R, 3.0, 1))  # which came after that was said
+    asked_at = dict(order.next_offsets)
+    order.add(arrived(R, 3.0, 1))  # which came while the broker was asked
+    order.has_no_more(A, asked_at)
     assert [each.offset for each in order.take(10, 1000.0)] == [0]
     assert order.take(10, 2000.0) == []
     order.add(arrived(A, 2.0, 0))
