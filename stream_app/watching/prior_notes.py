@@ -122,7 +122,7 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
     behind personas.
     """
     named = "the others" if others is None else f"the {others:,} others"
-    who = named if adversary.alone == 1.0 else f"{adversary.alone:.3g} of {named}"
+    who = named if adversary.alone == 1.0 else f"{adversary.alone:g} of {named}"
     known = f", except {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     group = (
         f"; for a person who always moves in a group of {1 + adversary.companions:,}, the ceiling against an "
@@ -145,7 +145,7 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
             "surely counted once" if chance == 1.0 else f"counted once with a chance of at least {chance:g}"
         )
         presumed.append(
-            f"each of them, wherever a sensor may count a person again, is {sure}, however often others are,"
+            f"each of these, wherever a sensor may count a person again, is {sure}, however often others are,"
         )
     return (
         f"if {' and if '.join(presumed)} no "
