@@ -66,15 +66,15 @@ from models.releases import SensorRelease, StepSchedule
 # everything, so it may ignore releases older than the recent log.
 #
 # Where all steps of the recent log have equal releases, as of sensors that count all day long, what is drawn
-# has the same law in every cycle of the chain. Then new draws are made in one cycle of sixteen only: their
-# luck stays as long, and the others have the same result.
+# has the same law in every cycle of the chain. Then new draws are made in one cycle of 64 only: their luck
+# stays as long, and the others have the same result.
 
 UNITS = 256
 """An added success is rounded at random to a neighbouring 256th, so that its mean stays the same."""
 
 _MOST_DRAWS = 1 << 24  # of one person in one step
 _REPEATED = 1 << 38  # beyond all steps: names the streams of repeated steps
-_CYCLES = 16  # of a chain with the same draws where steps are repeated
+_CYCLES = 64  # of a chain with the same draws where steps are repeated
 _ROUNDED = 1e-9  # relative difference that rounding makes between two computations of one success
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 
 from models import private_files
 from models.private_files import OPEN_FOLDER, PRIVATE_FILE, new_file, new_folder, open_kept
@@ -369,8 +369,8 @@ def parsed_line(kind: type[Model], path: Path, line: bytes) -> Model:
 
 # Documents: JSON objects replaced as a whole; a sealed one carries the digest of its content.
 
-_SEAL_NAME = "sha256"
 _SEAL = b'{"sha256":"'
+_SEAL_BYTES = len(_SEAL) + 65
 
 
 def load_document(path: Path) -> dict[str, Any]:
@@ -386,27 +386,36 @@ def load_document(path: Path) -> dict[str, Any]:
 
 def seal(fields: Mapping[str, Any]) -> bytes:
     """A JSON object with its digest, which :func:`load_sealed` reads again only if nothing was changed."""
-    document = json.dumps(fields, separators=(",", ":")).encode()
-    digest, separator = hashlib.sha256(document).hexdigest().encode(), b"," if fields else b""
+    return _sealed(to_json(fields, inf_nan_mode="constants"))
+
+
+def _sealed(document: bytes) -> bytes:
+    digest, separator = hashlib.sha256(document).hexdigest().encode(), b"" if document == b"{}" else b","
     return _SEAL + digest + b'"' + separator + document[1:] + b"\n"
 
 
 def unsealed(data: bytes) -> dict[str, Any] | None:
     """What :func:`seal` was given; None for any other bytes."""
+    document = b"{" + data[_SEAL_BYTES:].removeprefix(b",").removesuffix(b"\n")
+    if data != _sealed(document):
+        return None
     try:
-        fields = parse_json(data)
+        fields = parse_json(document)
     except ValueError:
         return None
-    if not isinstance(fields, dict):
-        return None
-    fields.pop(_SEAL_NAME, None)
-    return fields if data == seal(fields) else None
+    return fields if isinstance(fields, dict) else None
 
 
 def load_sealed(path: Path) -> dict[str, Any]:
     """What :func:`seal` was given; :class:`OutputError` when it is anything else."""
+    return read_sealed(path)[0]
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Any], bytes]:
+    """As :func:`load_sealed`, and the bytes that it was read from."""
     load_document(path)
-    fields = unsealed(path.read_bytes())
+    data = path.read_bytes()
+    fields = unsealed(data)
     if fields is None:
         raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
-    return fields
+    return fields, data

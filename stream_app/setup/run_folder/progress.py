@@ -35,8 +35,8 @@ from stream_app.setup.run_folder.durable import (
     AppendFile,
     ChainedLog,
     Model,
-    load_sealed,
     parsed_line,
+    read_sealed,
     replace_file,
     seal,
     sync_folder,
@@ -284,8 +284,7 @@ class _Commits:
         read, path = cls(), folder / WHOLE
         if not path.is_file():
             return read
-        read.fields = load_sealed(path)
-        data = seal(read.fields)
+        read.fields, data = read_sealed(path)
         read.of_whole, read.whole_bytes = _name_of(data), len(data)
         try:
             read.marks = list(read.fields.pop("marks", ()))

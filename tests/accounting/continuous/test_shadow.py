@@ -240,22 +240,22 @@ def test_every_step_and_draw_has_a_stream_of_its_own() -> None:
     assert found_by(run([1], [[0]], steps, draws=1))[0].draws == 1
 
 
-def test_repeated_steps_share_draws_for_sixteen_cycles() -> None:
+def test_repeated_steps_share_draws_for_64_cycles() -> None:
     """Equal horizons need no new draws; kept or not, the bits are the same. Then there are others."""
-    steps = [StepSchedule(t, step_of([0], [NARROW]).releases) for t in range(90)]
+    steps = [StepSchedule(t, step_of([0], [NARROW]).releases) for t in range(140)]
     kept, found = run([1], [[0]], steps[:51]), []
     for step in steps[51:]:
         kept._accountant.apply(step)
         kept.note(step)
         found.append(found_by(kept)[0].added)
-        if step.step in (60, 79, 80, 89):
+        if step.step in (60, 127, 128, 139):
             anew = Shadow(kept._accountant, kept._drawn)
             for known in steps[max(0, step.step + 1 - recent_step_count(4)) : step.step + 1]:
                 anew.note(known)
             assert found_by(anew)[0].added == found[-1]
-    assert len(kept._repeated) == len(set(found[64 - 51 : 80 - 51])) == 1
-    assert found[79 - 51] != found[80 - 51] == found[89 - 51]
-    other = StepSchedule(90, step_of([1], [NARROW]).releases)
+    assert len(kept._repeated) == len(set(found[64 - 51 : 128 - 51])) == 1
+    assert found[127 - 51] != found[128 - 51] == found[139 - 51]
+    other = StepSchedule(140, step_of([1], [NARROW]).releases)
     kept._accountant.apply(other)
     kept.note(other)
     assert found_by(kept)[0].added != found[-1]

@@ -198,14 +198,13 @@ def test_a_point_lies_between_the_places_whose_cells_meet_nearest(seed: int) -> 
     angle = np.linspace(0.0, 2.0 * np.pi, 3600, endpoint=False)
     way = np.stack((np.cos(angle), np.sin(angle)), axis=1)
     nearest = int(((at - point) ** 2).sum(axis=1).argmin())
-    away = np.arange(1, 4000) / 1000.0
-    on = point + away[:, None, None] * way  # (distances, directions, 2)
-    apart = ((on[:, :, None, :] - at) ** 2).sum(axis=3)
-    is_other = apart.argmin(axis=2) != nearest
-    first = np.where(is_other.any(axis=0), is_other.argmax(axis=0), away.size - 1)
-    shortest = int(first.argmin())
-    other = int(apart[first[shortest], shortest].argmin())
-    assert found.off_km[0] == pytest.approx(away[first[shortest]], abs=2e-3)
+    for away in np.arange(1, 4000) / 1000.0:
+        others = ((point + away * way)[:, None, :] - at) ** 2
+        (crossed,) = np.nonzero((there := others.sum(axis=2).argmin(axis=1)) != nearest)
+        if crossed.size:
+            break
+    other = int(there[crossed[0]])
+    assert found.off_km[0] == pytest.approx(away, abs=2e-3)
     assert found.pair[0, 0] == nearest and found.pair[0, 1] == other
     ahead = (point - at[nearest]) @ (at[other] - at[nearest])
     assert bool(found.is_between[0]) == (ahead >= 0.0)
