@@ -356,8 +356,8 @@ def _print_unknown(deployment: NewDeployment) -> None:
     ]
     if change is not None:
         sentences.append(
-            f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on "
-            "it is an hour off."
+            f"The clocks change on {change:%Y-%m-%d}. Habits by the hour follow them, as timezone in "
+            "tallyguard.toml says."
         )
     if all(place.latitude is None for place in deployment.places):
         sentences.append("Where the sensors stand is not known: the page draws no map.")

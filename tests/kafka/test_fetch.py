@@ -99,8 +99,9 @@ def report_text(folder: Path) -> list[str]:
     text = re.sub(r"<(style|svg).*?</\1>", " ", (folder / "report.html").read_text(), flags=re.DOTALL)
     text = re.sub(r"<[^>]*>", "\n", text)
     apart = r"Made .*|Steps 0 to \d+ are.*|.*priors [0-9a-f]{12} of.*|.*last entry is.*"
-    apart = rf"{apart}|\d{{4}}-\d\d-\d\d \d\d:\d\d UTC"
-    text = re.sub(rf"^({apart})$| But steps 0 to \d+ are .*steps only\.", "", text, flags=re.MULTILINE)
+    apart = rf"{apart}|\d{{4}}-\d\d-\d\d \d\d:\d\d [A-Z]{{3,4}}"
+    goes_on = r"(?<=^Yes) so far(?=,)| But steps 0 to \d+ are .*steps only\."
+    text = re.sub(rf"^({apart})$|{goes_on}", "", text, flags=re.MULTILINE)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

@@ -376,7 +376,7 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     shown = capsys.readouterr().out
     assert found["crowd"]["condition"] in shown
     assert shortened(max(hidden.values()), 1, DOWN) in shown
-    assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 0
+    assert call(monkeypatch, *own, *more, "--plot", tmp_path / "plan.png") == 0
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 

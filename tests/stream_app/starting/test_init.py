@@ -229,7 +229,9 @@ def test_slots_are_those_of_the_local_day_also_after_the_clocks_have_changed(tmp
     assert f"{counts.clock_change:%m-%d %H:%M}" == "03-29 03:00"
     assert counts.last_days(1).clock_change is None
     options = ["--timezone", "Europe/Vienna", "--output", tmp_path / "city"]
-    assert "The clocks change on 2026-03-29" in invoked("init", tmp_path / "counts.csv", *options)[1]
+    said = invoked("init", tmp_path / "counts.csv", *options)[1]
+    assert "The clocks change on 2026-03-29. Habits by the hour follow them" in " ".join(said.split())
+    assert 'timezone = "Europe/Vienna"' in (tmp_path / "city" / "tallyguard.toml").read_text()
 
 
 def test_numbers_may_be_instants_or_the_clock_on_the_wall_and_that_is_told(tmp_path: Path) -> None:
