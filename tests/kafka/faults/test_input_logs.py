@@ -9,11 +9,45 @@ import pytest
 
 from stream_app.kafka.broker.topic_checks import create_topics
 from stream_app.kafka.deployment.deployment import administration
+from tests.copies import COMMAND_LINE
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
+
+BUSY = f"""
+import asyncio
+from stream_app.kafka.broker.streams import App
+from stream_app.kafka.release import release_core, stream_task
+release_core._MOST_RECORDS, release_core.SILENCE_SECONDS = 200, 0.01
+stream_task.SILENCE_SECONDS = 0.01
+following = App._following
+async def late(stream):
+    async for batch in stream:
+        await asyncio.sleep(0.3 * batch.topic.endswith("readings"))
+        yield batch
+App._following = lambda self, stream: following(self, late(stream))
+{COMMAND_LINE}"""
+"""A release worker as on a machine that is far too busy: logs are full and silent, and readings come late."""
+
+
+def test_steps_that_are_sent_at_once_are_all_decided_where_there_is_little_room(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """A log that others wait for is fetched however many of them wait, and never taken for ended too early.
+
+    Else activations would run ahead of their readings, and be refused.
+    """
+    population, sensors, messages = small_city(20)
+    steps, more = 1_200, {"risk_every": 1000, "max_ahead": 100}
+    with OnKafka(tmp_path / "flood", kafka.address, population, sensors, **more) as deployment:
+        deployment.load_people()
+        deployment.produce(messages(steps))
+        worker = deployment.run_code(BUSY, ("worker", "release"))
+        wait_until("every step decided", lambda: deployment.steps_decided() == steps, 300.0)
+        assert worker.stop() == 0
+        assert deployment.values(deployment.topics.rejected) == []
 
 
 @pytest.mark.parametrize("kind", ["anew", "cut"])
