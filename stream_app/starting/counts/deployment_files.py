@@ -12,7 +12,6 @@ from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from accounting.settings import HorizonSettings
@@ -31,7 +30,7 @@ from stream_app.starting.counts.count_table import CountTable
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.starting.counts.lines import NamedMoves, ends_of, lines_of
 from stream_app.starting.counts.message_lines import message_lines
-from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, BroughtTable
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
 # Where sensors stand, from a city's own list of them.
@@ -57,8 +56,8 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     """
     if path is None:
         return tuple(map(SensorPlace, sensors))
-    table = read_table(path)
-    columns = {name: _texts(path, table, name) for name in table.column_names}
+    table = BroughtTable(path)
+    columns = {name: _texts(table, name) for name in table.table.column_names}
     key = max(columns, key=lambda name: len(set(sensors) & set(columns[name])))
     row_of = {name: row for row, name in enumerate(columns[key])}
     missing = [name for name in sensors if name not in row_of]
@@ -71,11 +70,11 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     repeated = [name for name in sensors if columns[key].count(name) > 1]
     if repeated:
         raise InputError(f"sensors file {path} must name each sensor once", repr(repeated[0]), "drop one")
-    lines = lines_of(path, table, columns[key])
-    north, east = usual(table, LATITUDES), usual(table, LONGITUDES)
+    lines = lines_of(table, columns[key])
+    north, east = table.usual(LATITUDES), table.usual(LONGITUDES)
     if north is None or east is None:
         return tuple(SensorPlace(name, moves=lines.get(name)) for name in sensors)
-    degrees = [numbers(path, table, name, nan if lines else None).tolist() for name in (north, east)]
+    degrees = [table.numbers(name, otherwise=nan if lines else None).tolist() for name in (north, east)]
     found = []
     for name in sensors:
         at = [each[row_of[name]] for each in degrees]
@@ -91,10 +90,10 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     return tuple(found)
 
 
-def _texts(path: Path, table: pa.Table, name: str) -> list[str]:
+def _texts(table: BroughtTable, name: str) -> list[str]:
     """The cells of a column; none where they are no texts, so that it names no sensor."""
     try:
-        return texts(path, table, name)
+        return table.texts(name)
     except InputError:
         return []
 
