@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from email.utils import parsedate_to_datetime
@@ -344,14 +344,8 @@ def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
     """How Observations are read, each datastream's sensor by its id."""
     names = {entity("", identity)[1:-1]: sensor for identity, sensor in settings.datastreams.items()}
     shared = (
-        "decimals",
-        "ends",
-        "tolerance_seconds",
-        "shorter",
-        "timezone",
-        "ambiguous",
-        "interval_seconds",
-        "largest_factor",
+        *("decimals", "largest_factor", "ends", "tolerance_seconds", "shorter", "interval_seconds"),
+        *("timezone", "ambiguous"),
     )
     own = {"names": names, **{name: getattr(settings, name) for name in shared}}
     if settings.version:
@@ -381,7 +375,7 @@ class ObservationReader:
         self._back = (later + 1) * settings.step_seconds if back is None else back
         since = chosen.since or settings.origin
         self._service, self._take, self._place = service, take, place
-        self._settings, self._versions = chosen, FirstOf.of(chosen.version)
+        self._settings, self._versions = chosen, FirstOf(*chosen.version)
         self._since = since.timestamp()
         self._has_looked = False
         self._ids = tuple(chosen.datastreams)
@@ -600,6 +594,12 @@ def observation(times: RunTimes, step: int, entry: SensorValue, intervals: Inter
     }
 
 
+def _key(document: Mapping[str, Any]) -> _Key:
+    """What tells an Observation from others of its datastream."""
+    version = (document.get("parameters") or {}).get("version")
+    return PhenomenonTime.parse(document["phenomenonTime"]).start, float(document["result"]), version
+
+
 _TOTAL = "total "  # before the name of one, which a sensor could have, too
 
 
@@ -645,7 +645,7 @@ class ObservationWriter:
         self._there: dict[
             str, tuple[float, set[_Key]]
         ] = {}  # what it has from a start on, where that was asked
-        self._pending: StepRelease | None = None
+        self._pending: list[tuple[str, dict[str, Any]]] | None = None  # by sensor or total, of one step
         self.silent = set(settings.releases)
         """Sensors with a datastream, of which this process has seen no release."""
         self.steps = self.values = self.sent = 0
@@ -664,44 +664,35 @@ class ObservationWriter:
         for number in range(most):
             if self._pending is None:
                 was_late = self._log.is_late
-                self._pending = self._log.next()
-                if self._pending is None or self._log.is_late != was_late:
+                release = self._log.next()
+                if release is None or self._log.is_late != was_late:
                     self._there.clear()
-            if self._pending is None:
-                return number
-            await self._write_step(self._pending)
+                if release is None:
+                    return number
+                self._pending = list(self._observations(release))
+            for name, document in self._pending:
+                key = _key(document)
+                if not await self._is_there(name, key):
+                    await self._write_one(name, key, document)
+                    self.sent += 1
             self._log.keep()
+            self.values += len(self._pending)
             self.steps += not self._log.is_late
             self._pending = None
         return most
 
-    async def _write_step(self, release: StepRelease) -> None:
-        times, values = self._log.times, 0
+    def _observations(self, release: StepRelease) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What is to be there of a step, by the name of its sensor or total."""
+        log = self._log
         for entry in release.releases:
-            if entry.sensor not in self._names:
-                continue
-            self.silent.discard(entry.sensor)
-            if entry.value is None:
-                continue
-            values += 1
-            start = PhenomenonTime.parse(times.text(entry.first_step(release.step))).start
-            key = (start, float(entry.value), entry.version)
-            if not await self._is_there(entry.sensor, key):
-                await self._write_one(
-                    entry.sensor, key, observation(times, release.step, entry, self._log.intervals)
-                )
-                self.sent += 1
-        for total in () if self._log.is_late else self._totals.with_step(release.step):
+            if entry.sensor in self._names:
+                self.silent.discard(entry.sensor)
+                if entry.value is not None:
+                    yield entry.sensor, observation(log.times, release.step, entry, log.intervals)
+        for total in () if log.is_late else self._totals.with_step(release.step):
             name = f"{_TOTAL}{total.level}/{total.place}"
-            if name not in self._names or total.value is None:
-                continue
-            values += 1
-            key = (PhenomenonTime.parse(total.start).start, float(total.value), None)
-            if not await self._is_there(name, key):
-                level = self._log.intervals.level
-                await self._write_one(name, key, observation_of_total(times, total, level))
-                self.sent += 1
-        self.values += values
+            if name in self._names and total.value is not None:
+                yield name, observation_of_total(log.times, total, log.intervals.level)
 
     async def _is_there(self, sensor: str, key: _Key) -> bool:
         """Whether the datastream has an Observation of this interval with this value (and version)."""
@@ -747,11 +738,9 @@ class ObservationWriter:
         pages = _Pages(self._service, self._names[sensor], query)
         while not pages.are_over:
             for each in await pages.read():
-                try:
-                    start, value = PhenomenonTime.parse(each["phenomenonTime"]).start, float(each["result"])
-                except (TypeError, KeyError, ValueError, OverflowError):
-                    continue  # nothing that we wrote
-                found |= {(start, value, None), (start, value, (each.get("parameters") or {}).get("version"))}
+                with suppress(AttributeError, TypeError, KeyError, ValueError, OverflowError):  # none of ours
+                    key = _key(each)
+                    found |= {key, (*key[:2], None)}
         return found
 
     async def _last_start(self, sensor: str) -> float:
