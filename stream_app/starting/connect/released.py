@@ -30,7 +30,7 @@ class FollowedReleases:
     def __init__(self, folder: Path, saved: Mapping[str, Any] | None = None, name: str = _RELEASES) -> None:
         self.times = RunTimes(folder)
         self._path = folder / name
-        self._lines = LineReader(name, _Growing(self._path), saved, keep_torn=True)
+        self._lines = LineReader(name, _growing(self._path), saved, keep_torn=True)
         self._waiting = iter(self._lines)
 
     @property
@@ -98,30 +98,23 @@ def interval_in(entry: SensorValue, intervals: Intervals) -> dict[str, float | i
     return {"low": low, "high": high, "confidence": intervals.level}
 
 
-class _Growing:
+def _growing(path: Path) -> Iterator[bytes]:
     """Whole lines of a file that another process appends to; an empty chunk where none wait, without end.
 
     A torn last line is not read: the run that wrote it may be started again and cut it.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __iter__(self) -> Iterator[bytes]:
-        while not self._path.exists():
-            yield b""
-        with self._path.open("rb") as file:
-            read = 0
-            while True:
-                chunk = file.read(_CHUNK_BYTES)
-                if len(chunk) < _CHUNK_BYTES:
-                    chunk = chunk[: chunk.rfind(b"\n") + 1]
-                read += len(chunk)
-                file.seek(read)
-                if not chunk and self._path.stat().st_size < read:
-                    raise OutputError(
-                        f"{self._path} must only grow",
-                        "a shorter file",
-                        "start again with the run's own folder",
-                    )
-                yield chunk
+    while not path.exists():
+        yield b""
+    with path.open("rb") as file:
+        read = 0
+        while True:
+            chunk = file.read(_CHUNK_BYTES)
+            if len(chunk) < _CHUNK_BYTES:
+                chunk = chunk[: chunk.rfind(b"\n") + 1]
+            read += len(chunk)
+            file.seek(read)
+            if not chunk and path.stat().st_size < read:
+                raise OutputError(
+                    f"{path} must only grow", "a shorter file", "start again with the run's own folder"
+                )
+            yield chunk
