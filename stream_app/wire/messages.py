@@ -621,31 +621,19 @@ def window_decisions(windows: Iterable[OpenWindow]) -> tuple[WindowDecision, ...
 
 def windows_of(decisions: Iterable[WindowDecision], registry: SensorRegistry) -> tuple[OpenWindow, ...]:
     """The windows of such messages."""
-    return tuple(
-        OpenWindow(
-            SensorRelease(
-                registry.get(each.sensor),
-                _mechanism(each.mechanism, tuple(sorted(each.parameters.items())), registry.designs),
-            ),
-            each.last,
-        )
-        for each in decisions
-    )
+    return tuple(OpenWindow(_released(each, registry), each.last) for each in decisions)
 
 
 def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedule:
     """The schedule of a stored decision, bit for bit the one that was accounted."""
-    return StepSchedule(
-        decision.step,
-        tuple(
-            SensorRelease(
-                registry.get(item.sensor),
-                _mechanism(item.mechanism, tuple(sorted(item.parameters.items())), registry.designs),
-            )
-            for item in decision.decisions
-        ),
-        windows=None if decision.windows is None else windows_of(decision.windows, registry),
-    )
+    releases = tuple(_released(item, registry) for item in decision.decisions)
+    windows = None if decision.windows is None else windows_of(decision.windows, registry)
+    return StepSchedule(decision.step, releases, windows=windows)
+
+
+def _released(item: SensorDecision | WindowDecision, registry: SensorRegistry) -> SensorRelease:
+    parameters = tuple(sorted(item.parameters.items()))
+    return SensorRelease(registry.get(item.sensor), _mechanism(item.mechanism, parameters, registry.designs))
 
 
 def crowds_of(decision: StepDecision, registry: SensorRegistry) -> StepCrowd:

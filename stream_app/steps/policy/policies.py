@@ -83,17 +83,9 @@ class Decided(NamedTuple):
     @classmethod
     def of(cls, decision: Decision, *, in_crowd: bool) -> Decided:
         """A decision with its reason as a message; ``in_crowd`` by ceilings against the crowd adversary."""
-        why = DecisionReason(
-            reason=decision.reason,
-            people=decision.people,
-            allowed=decision.allowed,
-            natural=decision.natural,
-            over=decision.over,
-            cleared=decision.cleared,
-            rounds=decision.rounds,
-            adversary="crowd" if in_crowd else None,
-        )
-        return cls(decision.schedule, why)
+        named = DecisionReason.model_fields.keys() - {"adversary"}
+        found = {name: getattr(decision, name) for name in named}
+        return cls(decision.schedule, DecisionReason(**found, adversary="crowd" if in_crowd else None))
 
 
 class Policy(Protocol):
