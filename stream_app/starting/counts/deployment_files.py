@@ -379,6 +379,18 @@ def write_deployment(
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
+_ASSUMPTION = f"""# Assumed habits
+
+Nobody was measured. {ASSUMED_PRIORS} holds {{label}}.
+Everything computed with them holds for such people only. No count was used to make them.
+
+How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the
+morning on. Chances that each of a person's last {HORIZON} steps is reconstructed:
+
+| habits | mean guess | mean ceiling | most added to anybody |
+|---|---|---|---|"""
+
+
 def assumption_text(label: str, table: Sequence[Dependence]) -> str:
     """What was assumed, and how much the answer depends on it."""
     rows = [
@@ -386,24 +398,7 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
         f"| {in_points(row.most_added, UP)} |"
         for row in table
     ]
-    return "\n".join(
-        [
-            "# Assumed habits",
-            "",
-            f"Nobody was measured. {ASSUMED_PRIORS} holds {label}.",
-            "Everything computed with them holds for such people only. No count was used to make them.",
-            "",
-            f"How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the",
-            f"morning on. Chances that each of a person's last {HORIZON} steps is reconstructed:",
-            "",
-            "| habits | mean guess | mean ceiling | most added to anybody |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            DEPENDS,
-            "",
-        ]
-    )
+    return "\n".join([_ASSUMPTION.format(label=label), *rows, "", DEPENDS, ""])
 
 
 def _write(folder: Path, deployment: NewDeployment) -> None:
@@ -426,24 +421,20 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
 
 def _settings(deployment: NewDeployment) -> str:
     counts = deployment.counts
-    return "\n".join(
-        [
-            "# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml",
-            f"deployment = {json.dumps(deployment.name)}",
-            f"step_seconds = {counts.step_seconds}",
-            f"origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0",
-            f"first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle",
-            f"timezone = {json.dumps(counts.zone)}  # slots follow its clock, days of 23 hours too",
-            f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
-            f"mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest",
-            f"sharpen_operations = {OPERATIONS}  # work for ceilings in a step, of about a nanosecond",
-            "# Raise it with the people you have priors of; page, report and check say whether it suffices.",
-            'sensors = "sensors.json"',
-            'locations = "locations.txt"',
-            "",
-            "[release]",
-            'mechanism = "gaussian"',
-            f"sigma = {deployment.sigma:g}  # standard deviation of the noise, in people: yours to decide",
-            "",
-        ]
-    )
+    return f"""# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml
+deployment = {json.dumps(deployment.name)}
+step_seconds = {counts.step_seconds}
+origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0
+first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle
+timezone = {json.dumps(counts.zone)}  # slots follow its clock, days of 23 hours too
+horizon = {HORIZON}  # steps of which an observer tries to tell where a person was
+mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest
+sharpen_operations = {OPERATIONS}  # work for ceilings in a step, of about a nanosecond
+# Raise it with the people you have priors of; page, report and check say whether it suffices.
+sensors = "sensors.json"
+locations = "locations.txt"
+
+[release]
+mechanism = "gaussian"
+sigma = {deployment.sigma:g}  # standard deviation of the noise, in people: yours to decide
+"""
