@@ -375,16 +375,13 @@ class ObservationReader:
         self._back = (later + 1) * settings.step_seconds if back is None else back
         since = chosen.since or settings.origin
         self._service, self._take, self._place = service, take, place
-        self._settings, self._versions = chosen, FirstOf(*chosen.version)
-        self._since = since.timestamp()
+        self._settings, self._since = chosen, since.timestamp()
         self._has_looked = False
-        self._ids = tuple(chosen.datastreams)
         self._reached: dict[str, float] = load_document(place) if place.is_file() else {}
 
     async def look(self) -> int:
         """Take what each datastream has that was not read, and a little before it; how many those were."""
-        streams = [self._stream(identity) for identity in self._ids]
-        taken = 0
+        streams, taken = [self._stream(identity) for identity in self._settings.datastreams], 0
         while True:
             for stream in tuple(streams):
                 try:
@@ -401,21 +398,15 @@ class ObservationReader:
             until = min((stream.last for stream in streams if not stream.is_over), default=inf)
             now = time.time()
             found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
-            counted = [each for each in found if each.is_counted]
+            counted = [each.payload for each in found if each.payload is not None]
             if counted:
-                self._take([Payload(each.topic, each.payload) for each in counted])
+                self._take(counted)
             taken += len(counted)
             self._keep(streams)
 
     def _stream(self, identity: str) -> _Stream:
         begin = max(self._since, self._reached.get(identity, self._since) - self._back)
-        query = {
-            "$filter": f"phenomenonTime ge {in_words(begin)}",
-            "$orderby": "phenomenonTime asc",
-            "$top": str(self._settings.page),
-            "$select": ",".join(dict.fromkeys([*_FIELDS, *self._versions.beginnings])),
-        }
-        return _Stream(self._service, identity, query, self._settings, self._versions)
+        return _Stream(self._service, self._settings, identity, begin)
 
     def _keep(self, streams: Sequence[_Stream]) -> None:
         """Keep the place behind what is durable; for answers that are not in order, once all are durable."""
@@ -431,14 +422,12 @@ class ObservationReader:
 class _Observation(NamedTuple):
     """One of them; ``start`` of its interval in unix seconds, or of the one before where it says none.
 
-    ``version`` is its number, by which corrected counts come after the first.
+    ``version`` is its number, by which corrected counts come after the first; no ``payload`` is not counted.
     """
 
     start: float
     version: int
-    topic: str
-    payload: bytes
-    is_counted: bool
+    payload: Payload | None
 
 
 _by_start = attrgetter("start", "version")
@@ -448,9 +437,15 @@ _MOST_IN_VAIN = 100
 
 
 class _Pages:
-    """The Observations of a datastream (``Datastreams(7)``) that a query asks for, a page at a time."""
+    """The Observations of a datastream (``Datastreams(7)``) from a time on, a page at a time."""
 
-    def __init__(self, service: SensorThings, name: str, query: Mapping[str, str]) -> None:
+    def __init__(self, service: SensorThings, name: str, since: float, page: int, fields: str) -> None:
+        query = {
+            "$filter": f"phenomenonTime ge {in_words(since)}",
+            "$orderby": "phenomenonTime asc",
+            "$top": str(page),
+            "$select": fields,
+        }
         self._service, self._name, self._query = service, name, query
         self._next: URL | None = service.address(f"{name}/Observations", query)
         self._visited: set[URL] = set()
@@ -459,7 +454,7 @@ class _Pages:
         self._in_vain = 0  # pages since one that brought anything
 
     @property
-    def are_over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether all were read."""
         return self._next is None
 
@@ -499,34 +494,24 @@ class _Pages:
         return found
 
 
-class _Stream:
-    """The Observations of one datastream in the order of their intervals, a page at a time."""
+class _Stream(_Pages):
+    """They themselves, in the order of their intervals, as payloads that wait to be taken."""
 
     def __init__(
-        self,
-        service: SensorThings,
-        identity: str,
-        query: Mapping[str, str],
-        settings: SensorThingsSettings,
-        versions: FirstOf,
+        self, service: SensorThings, settings: SensorThingsSettings, identity: str, since: float
     ) -> None:
-        self.identity, self._settings, self._versions = identity, settings, versions
+        self.identity, self._settings, self._versions = identity, settings, FirstOf(*settings.version)
+        fields = ",".join(dict.fromkeys([*_FIELDS, *self._versions.beginnings]))
+        super().__init__(service, entity("Datastreams", identity), since, settings.page, fields)
         self._zone = None if settings.timezone is None else ZoneInfo(settings.timezone)
-        self._name = entity("Datastreams", identity)
-        self._pages = _Pages(service, self._name, query)
         self.waiting: list[_Observation] = []
         self.last = self.reached = -inf
         self.is_in_order = True
 
-    @property
-    def is_over(self) -> bool:
-        """Whether all pages were read."""
-        return self._pages.are_over
-
     async def fill(self) -> None:
         """Read on where nothing is waiting."""
         while not (self.waiting or self.is_over):
-            self.waiting = [self._observation(each) for each in await self._pages.read()]
+            self.waiting = [self._observation(each) for each in await self.read()]
 
     def taken(self, until: float, now: float) -> list[_Observation]:
         """Those that wait, up to a start; what is later than ``now`` moves no place."""
@@ -537,36 +522,29 @@ class _Stream:
 
     def _observation(self, document: object) -> _Observation:
         """An Observation as JSON; the end of its interval added where the settings say how long one is."""
-        at = _interval(document, self._zone)
-        lasting = self._settings.interval_seconds
-        if isinstance(document, dict) and at is not None and at.end is None and lasting is not None:
+        topic, lasting, version = _TOPIC.format(self._name), self._settings.interval_seconds, 1
+        if not isinstance(document, dict):  # which the mapping refuses
+            return _Observation(self.last, version, Payload(topic, json.dumps(document).encode()))
+        at = None
+        with suppress(ValueError, OverflowError):
+            at = PhenomenonTime.parse(document.get("phenomenonTime"), self._zone)
+        if at is not None and at.end is None and lasting is not None:
             start = at.start - lasting if self._settings.instant == "end" else at.start
             at = PhenomenonTime(start, start + lasting)
             document = document | {"phenomenonTime": f"{in_words(start)}/{in_words(start + lasting)}"}
         if at is not None:
             self.is_in_order &= at.start >= self.last
             self.last = max(self.last, at.start)
-        is_counted = not isinstance(document, dict) or document.get("result") is not None
-        version = 1
-        if isinstance(document, dict) and self._versions:
+        if self._versions:
             said = self._versions.at(document, document)
             document = {name: document[name] for name in _FIELDS if name in document}
             if said is not ABSENT:
                 document[_VERSION] = said
             with suppress(InputError):  # which the mapping says of it, too
                 version = Versions([_VERSION], self._settings.versions).of(document, document)
-        payload = json.dumps(document).encode()
-        return _Observation(self.last, version, _TOPIC.format(self._name), payload, is_counted)
-
-
-def _interval(document: object, zone: ZoneInfo | None) -> PhenomenonTime | None:
-    """When it was counted; None where that is not said in the form of the standard."""
-    if not isinstance(document, dict):
-        return None
-    try:
-        return PhenomenonTime.parse(document.get("phenomenonTime"), zone)
-    except (ValueError, OverflowError):
-        return None
+        is_counted = document.get("result") is not None
+        payload = Payload(topic, json.dumps(document).encode()) if is_counted else None
+        return _Observation(self.last, version, payload)
 
 
 # Releases as Observations of datastreams of our own; the service itself knows which of them are there.
@@ -634,7 +612,7 @@ class ObservationWriter:
                 "none",
                 'set them in [connect.sensorthings.releases]: "sensor" = "id"',
             )
-        self._service, self._page = service, str(settings.page)
+        self._service, self._page = service, settings.page
         self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
         totals = {f"{_TOTAL}{name}": identity for name, identity in settings.totals.items()}
         self._names = {
@@ -642,9 +620,8 @@ class ObservationWriter:
             for name, identity in {**settings.releases, **totals}.items()
         }
         self._last: dict[str, float] = {}  # start of the last interval that each datastream has
-        self._there: dict[
-            str, tuple[float, set[_Key]]
-        ] = {}  # what it has from a start on, where that was asked
+        # What it has from a start on, where that was asked.
+        self._there: dict[str, tuple[float, set[_Key]]] = {}
         self._pending: list[tuple[str, dict[str, Any]]] | None = None  # by sensor or total, of one step
         self.silent = set(settings.releases)
         """Sensors with a datastream, of which this process has seen no release."""
@@ -728,15 +705,9 @@ class ObservationWriter:
     async def _observed(self, sensor: str, since: float) -> set[_Key]:
         """The intervals, values and versions that the datastream has from a start on."""
         fields = "phenomenonTime,result,parameters" if self._log.is_late else "phenomenonTime,result"
-        query = {
-            "$filter": f"phenomenonTime ge {in_words(since)}",
-            "$orderby": "phenomenonTime asc",
-            "$top": self._page,
-            "$select": fields,
-        }
         found: set[_Key] = set()
-        pages = _Pages(self._service, self._names[sensor], query)
-        while not pages.are_over:
+        pages = _Pages(self._service, self._names[sensor], since, self._page, fields)
+        while not pages.is_over:
             for each in await pages.read():
                 with suppress(AttributeError, TypeError, KeyError, ValueError, OverflowError):  # none of ours
                     key = _key(each)
