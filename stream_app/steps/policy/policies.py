@@ -401,27 +401,18 @@ def _budget_policy(
             "neither",
             "set release.budget.risk or release.budget.added",
         )
-    wishes = {
-        name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
+    exceptions = {
+        name: _wishes(f"release.sensors.{name}", exception, settings, designs)
+        for name, exception in settings.sensors.items()
     }
-    return BudgetPolicy(
-        registry,
-        SensorWishes(
-            noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
-            max_sigma=budget.max_sigma,
-            raw=budget.raw,
-        ),
-        wishes,
-        limit,
-        SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
-        announced,
-        budget.look_ahead,
-    )
+    default = _wishes("release.budget", SensorPolicy(), settings, designs)
+    search = SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors)
+    return BudgetPolicy(registry, default, exceptions, limit, search, announced, budget.look_ahead)
 
 
-def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
-    """What is wanted of one sensor; a mechanism of its own is the only one it is released with."""
-    budget, where = settings.budget, f"release.sensors.{name}"
+def _wishes(where: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
+    """What a section says of its sensors; a mechanism of its own is the only one they are released with."""
+    budget = settings.budget
     sigmas = budget.sigmas if policy.sigmas is None else policy.sigmas
     own = None
     if mechanism_of(policy, settings) != BUDGET:
