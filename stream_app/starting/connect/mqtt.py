@@ -302,9 +302,8 @@ class BrokerSession:
             self._passed_over.add(topic)
             return None
         info = self._client.publish(topic, payload, self._quality, retain=self._retains)
-        if (
-            info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS or not info.is_published()
-        ):  # at QoS 0 it may be out already
+        # At QoS 0 it may be out already.
+        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS or not info.is_published():
             self._in_flight[info.mid] = topic
         return Sent(info.mid, self._connection)
 

@@ -107,9 +107,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-]?)(\d{1,2})(?::?([0-5]\d))?|Z|UTC|GMT
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNIT_SECONDS = (604_800, 86_400, 3600, 60, 1)
 _NUMBER = re.compile(r"\d{9,13}(?:\.\d+)?")  # unix seconds or milliseconds as a text
-_ZONE_NAME = re.compile(
-    r"(Z|[+-]\d\d:?\d\d)\[[\w/+-]+\]$", re.IGNORECASE
-)  # as Java writes it, after an offset
+_ZONE_NAME = re.compile(r"(Z|[+-]\d\d:?\d\d)\[[\w/+-]+\]$", re.I)  # as Java writes it, after an offset
 _END_OF_DAY = re.compile(r"([T ])24:00((?::00(?:[.,]0+)?)?)(?=$|[Z+ -])")
 _MOST_HOURS = 15
 _SUMMER = timedelta(hours=1)
