@@ -608,15 +608,7 @@ def decision_of(
 
 def window_decisions(windows: Iterable[OpenWindow]) -> tuple[WindowDecision, ...]:
     """The message form of windows that were decided."""
-    return tuple(
-        WindowDecision(
-            sensor=each.release.sensor.name,
-            last=each.last,
-            mechanism=each.release.mechanism.name,
-            parameters=dict(each.release.mechanism.parameters),
-        )
-        for each in windows
-    )
+    return tuple(WindowDecision(**_how(each.release), last=each.last) for each in windows)
 
 
 def windows_of(decisions: Iterable[WindowDecision], registry: SensorRegistry) -> tuple[OpenWindow, ...]:
@@ -655,10 +647,13 @@ def fingerprint_of(schedule: StepSchedule) -> str:
 @lru_cache(maxsize=20_000)
 def _decided(release: SensorRelease, crowd: tuple[int, ...] | None) -> SensorDecision:
     """Cached, so that all steps share one object per sensor and mechanism."""
-    name, mechanism = release.sensor.name, release.mechanism
-    return SensorDecision(
-        sensor=name, mechanism=mechanism.name, parameters=dict(mechanism.parameters), crowd=crowd
-    )
+    return SensorDecision(**_how(release), crowd=crowd)
+
+
+def _how(release: SensorRelease) -> dict[str, Any]:
+    mechanism = release.mechanism
+    parameters = dict(mechanism.parameters)
+    return {"sensor": release.sensor.name, "mechanism": mechanism.name, "parameters": parameters}
 
 
 @lru_cache(maxsize=256)

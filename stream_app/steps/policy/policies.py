@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -417,8 +418,10 @@ def _wishes(where: str, policy: SensorPolicy, settings: ReleaseSettings, designs
     own = None
     if mechanism_of(policy, settings) != BUDGET:
         own = _mechanism(where, policy, settings, designs)
+    with _named_by(f"{where}.sigmas"):
+        noised = tuple(map(Gaussian, sigmas))
     return SensorWishes(
-        noised=tuple(_gaussian(f"{where}.sigmas", sigma) for sigma in sigmas),
+        noised=noised,
         max_sigma=budget.max_sigma if policy.max_sigma is None else policy.max_sigma,
         raw=budget.raw if policy.raw is None else policy.raw,
         weight=policy.weight,
@@ -426,19 +429,19 @@ def _wishes(where: str, policy: SensorPolicy, settings: ReleaseSettings, designs
     )
 
 
-def _gaussian(where: str, sigma: float) -> Gaussian:
+@contextmanager
+def _named_by(where: str) -> Iterator[None]:
+    """Say which key of the settings names a mechanism that there is not."""
     try:
-        return Gaussian(sigma)
+        yield
     except MechanismError as error:
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
 
 
 def designs_of(settings: ReleaseSettings) -> Designs:
     """The deployment's noise design, which a schedule or log may name; :class:`SettingsError` for none."""
-    try:
+    with _named_by("release.covariance"):
         return NO_DESIGNS if settings.covariance is None else Designs.load([settings.covariance])
-    except MechanismError as error:
-        raise SettingsError(f"release.covariance: {error.must}", error.got, error.remedy) from error
 
 
 def _mechanism(
@@ -446,11 +449,9 @@ def _mechanism(
 ) -> StepMechanism:
     """The mechanism a section of the settings names; tiers and covariance are the deployment's."""
     name, parameters = policy_parameters(policy, release)
-    try:
+    with _named_by(where):
         if name == Correlated.name and designs.noises and not parameters:
             return CorrelatedSteps(designs.noises[0])
         if name == Tiered.name and not parameters:
             return Tiered(tuple(release.tiers.items()))
         return mechanisms.parse(name, parameters, designs)
-    except MechanismError as error:
-        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
