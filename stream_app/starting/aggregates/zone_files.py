@@ -67,12 +67,9 @@ class Points:
         north, east = [point[0] for point in found], [point[1] for point in found]
         if self.is_globe:
             east, north = plane_km(north, east, middle)
-            return Zones.on_plane(names, east, north)
-        return Zones.on_plane(names, [_km(value) for value in east], [_km(value) for value in north])
-
-
-def _km(metres: float | None) -> float | None:
-    return None if metres is None else metres / 1000.0
+        else:
+            east, north = ([None if m is None else m / 1000.0 for m in axis] for axis in (east, north))
+        return Zones.on_plane(names, east, north)
 
 
 def read_points(path: Path, wanted: Container[str] = (), *, are_sensors: bool = False) -> Points:

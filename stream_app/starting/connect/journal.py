@@ -253,7 +253,7 @@ class StepFold:
             )
         parts = sensor.parts.setdefault(step, {})
         parts[start, end] = count.people
-        self._undo.append(lambda: parts.pop((start, end)))
+        self._undo.append(partial(parts.pop, (start, end)))
         self._see(sensor, step)
         folded.new.append(count)
         made = StepCount(step, count.sensor, sum(parts.values()), count.version)
@@ -363,7 +363,7 @@ class StepFold:
             return
         totals[at] = ShownTotal(count.people, count.began)
         folded.new.append(count)
-        self._undo.append(lambda: totals.pop(at))
+        self._undo.append(partial(totals.pop, at))
         self._see(sensor, at // length)
         found = []
         for step in {(at - 1) // length, at // length}:
@@ -376,7 +376,7 @@ class StepFold:
             counted = difference(known, step * length, end, rules.resets, rules.tolerance_seconds)
             if counted is not None and counted <= MAX_COUNT:  # more comes of a broken counter's resets
                 sensor.whole.add(step)
-                self._undo.append(lambda step=step: sensor.whole.discard(step))  # type: ignore[misc]
+                self._undo.append(partial(sensor.whole.discard, step))
                 found.append(StepCount(step, count.sensor, counted))
         folded.whole.extend(sorted(found))
 
@@ -394,7 +394,7 @@ class StepFold:
         contradicted = sensor.contradicted.setdefault(step, set())
         if known != count.people and interval not in contradicted:
             contradicted.add(interval)
-            self._undo.append(lambda: contradicted.discard(interval))
+            self._undo.append(partial(contradicted.discard, interval))
             folded.contradicting.append(count)
 
     def _require_recent(self, sensor: _Sensor, step: int) -> None:
@@ -409,7 +409,7 @@ class StepFold:
         before = sensor.newest
         if step > before:
             sensor.newest = step
-            self._undo.append(lambda: setattr(sensor, "newest", before))
+            self._undo.append(partial(setattr, sensor, "newest", before))
 
     def _forget(self, sensor: _Sensor) -> None:
         oldest = sensor.newest - RECENT_STEPS
