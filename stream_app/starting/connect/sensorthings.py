@@ -626,18 +626,16 @@ class ObservationWriter:
         self.silent = set(settings.releases)
         """Sensors with a datastream, of which this process has seen no release."""
         self.steps = self.values = self.sent = 0
-
-    async def begin(self) -> None:
-        """Ask each datastream how far an earlier process came."""
-        for sensor in self._names:
-            if sensor not in self._last:
-                self._last[sensor] = await self._last_start(sensor)
+        """Steps gone through, values that are there, and those of them sent by this process."""
 
     async def write(self, most: int) -> int:
         """Write the releases of at most so many steps that wait; how many those were.
 
-        Where it raises, what was not written waits for the next call.
+        At first each datastream is asked how far an earlier process came. Where it raises, what was not
+        written waits for the next call.
         """
+        for sensor in [name for name in self._names if name not in self._last]:
+            self._last[sensor] = await self._last_start(sensor)
         for number in range(most):
             if self._pending is None:
                 was_late = self._log.is_late
@@ -738,33 +736,21 @@ _WAIT_SECONDS = 0.2
 _STEPS_AT_ONCE = 50
 
 
-class Exchanged(NamedTuple):
-    """What was written: steps gone through, values that are there, and those of them sent by this process.
-
-    ``silent`` are sensors with a datastream of which the run has released nothing.
-    """
-
-    steps: int = 0
-    values: int = 0
-    sent: int = 0
-    silent: tuple[str, ...] = ()
-
-
 def exchange(
     settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, *, once: bool
-) -> Exchanged:
+) -> ObservationWriter | None:
     """``take`` counts and write the releases of ``run`` until ``stop`` is set, or all that is there ``once``.
 
     Either may be None. ``folder`` is the connector's own, where it keeps how far it came with both. Without
     ``once`` a service that does not answer is asked again after ``poll_seconds``, and what fails in one
-    direction does not hold up the other.
+    direction does not hold up the other. The writer says what it has written.
     """
     return asyncio.run(_exchange(settings, take, run, folder, stop, once))
 
 
 async def _exchange(
     settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, once: bool
-) -> Exchanged:
+) -> ObservationWriter | None:
     chosen = settings.connect.sensorthings
     async with SensorThings(chosen) as service:
         reader = writer = None
@@ -780,19 +766,12 @@ async def _exchange(
                 look_at = time.monotonic() + chosen.poll_seconds
             written = 0
             if writer is not None and writing.may_begin:
-                written = await writing.made(_written(writer))
+                written = await writing.made(writer.write(_STEPS_AT_ONCE))
             if once and not written:
                 break
             if not written:
                 await asyncio.sleep(_WAIT_SECONDS)
-    if writer is None:
-        return Exchanged()
-    return Exchanged(writer.steps, writer.values, writer.sent, tuple(sorted(writer.silent)))
-
-
-async def _written(writer: ObservationWriter) -> int:
-    await writer.begin()
-    return await writer.write(_STEPS_AT_ONCE)
+    return writer
 
 
 class _Attempts:

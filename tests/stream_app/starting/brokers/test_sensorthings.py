@@ -70,7 +70,6 @@ def written(settings: Settings, run: Path, place: Path | None = None) -> None:
     async def write() -> None:
         async with SensorThings(settings.connect.sensorthings) as service:
             writer = ObservationWriter(service, settings.connect.sensorthings, run, place)
-            await writer.begin()
             while await writer.write(2):
                 pass
 
@@ -272,7 +271,6 @@ def test_a_total_that_the_service_refuses_waits_with_its_step(
     async def write(settings: SensorThingsSettings) -> None:
         async with SensorThings(settings) as there:
             writer = ObservationWriter(there, settings, run)
-            await writer.begin()
             with pytest.raises(PeerError, match="status 403"):
                 await writer.write(9)
             await writer.write(9)
