@@ -142,12 +142,12 @@ def sensorthings(
     mapping, sensors = connectors.sensorthings(settings)
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
         take = None if intake is None else intake.take
-        written = exchange(settings, take, releases, output, stop, once=once)
-        _print_done(intake, written.steps if releases else None)
-        if releases is not None:
-            cli.say(f"Of them {written.values:,} values have a datastream; {written.sent:,} were sent now.")
-        why = "which [connect.sensorthings.releases] names"
-        cli.say(*(f"Nothing is released of {sensor!r}, {why}." for sensor in written.silent))
+        writer = exchange(settings, take, releases, output, stop, once=once)
+        _print_done(intake, None if writer is None else writer.steps)
+        if writer is not None:
+            cli.say(f"Of them {writer.values:,} values have a datastream; {writer.sent:,} were sent now.")
+            why = "which [connect.sensorthings.releases] names"
+            cli.say(*(f"Nothing is released of {sensor!r}, {why}." for sensor in sorted(writer.silent)))
 
 
 def _require_direction(is_read: bool, releases: Path | None, key: str) -> None:

@@ -132,28 +132,25 @@ pseudonym_key = "pseudonym.key"
 
 def _settings(city: City) -> str:
     """Raw counts, as many cities publish them today, but noise where people live."""
-    lines = [
-        "# What the demo ran with; every setting: tallyguard config show --config tallyguard.toml",
-        'deployment = "demo"',
-        "step_seconds = 3600",
-        f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
-        f"sharpen_operations = {OPERATIONS:_}  # at most about half a second of one core an hour",
-        f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
-        'sensors = "sensors.json"',
-        _KEYS,
-        "[release]",
-        'mechanism = "raw"',
-        "",
-    ]
+    text = f"""# What the demo ran with; every setting: tallyguard config show --config tallyguard.toml
+deployment = "demo"
+step_seconds = 3600
+mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours
+sharpen_operations = {OPERATIONS:_}  # at most about half a second of one core an hour
+origin = {ORIGIN}  # a Monday; without an origin steps are shown by number
+sensors = "sensors.json"
+{_KEYS}
+[release]
+mechanism = "raw"
+"""
     for sensor in city.registry.sensors:
         if sensor.group in HOME_GROUPS:
-            lines += [
-                f'[release.sensors."{sensor.name}"]',
-                'mechanism = "gaussian"',
-                f"sigma = {HOME_SIGMA}",
-                "",
-            ]
-    return "\n".join(lines)
+            text += f"""
+[release.sensors."{sensor.name}"]
+mechanism = "gaussian"
+sigma = {HOME_SIGMA}
+"""
+    return text
 
 
 def _write_key(path: Path, label: str) -> None:
@@ -174,9 +171,8 @@ COMPARED_DRAWS = 100  # an hour, for a mean over all hours
 HIGH_RISK = 0.5
 HIGH_ADDED = 0.1
 RELEASED = "as it was"
-ALTERNATIVES: tuple[
-    tuple[str, str, dict[str, float]], ...
-] = (  # what the same schedule would cost under other noise
+# What the same schedule would cost under other noise.
+ALTERNATIVES: tuple[tuple[str, str, dict[str, float]], ...] = (
     ("all raw", "raw", {}),
     ("all sigma 1", "gaussian", {"sigma": 1.0}),
     ("all sigma 3", "gaussian", {"sigma": 3.0}),

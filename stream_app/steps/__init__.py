@@ -13,7 +13,7 @@ from stream_app.steps.engine import (
     revised_releases,
 )
 from stream_app.steps.intake import Intake, refuse_waiting
-from stream_app.steps.intervals import Interval, Intervals, around, noise_of
+from stream_app.steps.intervals import Intervals
 from stream_app.steps.plan import (
     KeyedPublisher,
     Plan,
@@ -43,7 +43,6 @@ from stream_app.steps.risk_output import (
 )
 from stream_app.steps.ticks import Backlog, StepClock
 from stream_app.steps.totals import (
-    RunTotals,
     Total,
     Totals,
     TotalsFile,
@@ -51,6 +50,5 @@ from stream_app.steps.totals import (
     complete_totals,
     declared_totals,
     require_sensors,
-    totals_of_run,
 )
 from stream_app.steps.window import ClosedCounts, OpenStep, Origin, RevisedCount, StepWindow, first_free_step

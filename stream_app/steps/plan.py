@@ -205,11 +205,11 @@ class TierContinuation:
 def with_continued(release: StepRelease, continued: Iterable[ContinuedStep]) -> StepRelease:
     """A published step with the values that tiers added later were given."""
     steps = tuple(continued)
-    if not steps:
-        return release
-    return release.model_copy(
-        update={"releases": tuple(_with_tiers(entry, steps) for entry in release.releases)}
-    )
+    return _each(release, lambda entry: _with_tiers(entry, steps)) if steps else release
+
+
+def _each(release: StepRelease, changed: Callable[[SensorValue], SensorValue]) -> StepRelease:
+    return release.model_copy(update={"releases": tuple(map(changed, release.releases))})
 
 
 def _with_tiers(entry: SensorValue, continued: Iterable[ContinuedStep]) -> SensorValue:
@@ -253,18 +253,14 @@ def public_release(release: StepRelease, tiers: Collection[str] | None = None) -
             ", ".join(sorted(unknown)),
             "name it in release.tiers; on Kafka then run `tallyguard topics create`",
         )
-    entries = (
-        entry if entry.tiers is None else entry.model_copy(update={"tiers": None})
-        for entry in release.releases
+    return _each(
+        release, lambda each: each if each.tiers is None else each.model_copy(update={"tiers": None})
     )
-    return release.model_copy(update={"releases": tuple(entries)})
 
 
 def release_for_tier(release: StepRelease, tier: str) -> StepRelease:
     """What one tier receives of a step: its own value of tiered readings, all others as they are."""
-    return release.model_copy(
-        update={"releases": tuple(_for_tier(entry, tier) for entry in release.releases)}
-    )
+    return _each(release, lambda entry: _for_tier(entry, tier))
 
 
 def tier_names(mechanisms: Iterable[object]) -> tuple[str, ...]:

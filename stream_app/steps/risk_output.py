@@ -130,13 +130,8 @@ def _risks(summary: AccountantSummary) -> dict[str, Any]:
 
 
 def _attack(attack: MeanAttack) -> Attack:
-    return Attack(
-        success=attack.success,
-        low=attack.low,
-        high=attack.high,
-        confidence=attack.confidence,
-        parts=_attacked(attack.parts),
-    )
+    success = {name: getattr(attack, name) for name in ("success", "low", "high", "confidence")}
+    return Attack(**success, parts=_attacked(attack.parts))
 
 
 @lru_cache(256)  # the attack on steps that are repeated is the same for a while

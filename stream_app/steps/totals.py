@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import ceil, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from models.calendar import Days
 from models.mechanisms import Correlated, Mechanism, half_width, interval_of_mean, sigma_of_sum
@@ -64,6 +64,10 @@ class Total:
         """The total as a line of JSON; what is not known is left out."""
         fields = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps({"v": 1, "type": "total", **fields}, ensure_ascii=False).encode() + b"\n"
+
+
+_Entry: TypeAlias = tuple[int, SensorValue]
+"""With which step a value was published."""
 
 
 class Totals:
@@ -139,27 +143,29 @@ class Totals:
         ):
             return  # in the middle of a sensor's window, or moves into step 0 are not known
         of = sum(self._windows(name, first, last) for name in names)
-        entries = [
-            (step, entry)
-            for step in range(first, last + 1)
-            for name, entry in self._values.get(step, {}).items()
-            if name in names and entry.first_step(step) >= first
-        ]
-        own = [entry for _, entry in entries if entry.value is not None]
+        own = _published(
+            first,
+            [
+                (step, entry)
+                for step in range(first, last + 1)
+                for name, entry in self._values.get(step, {}).items()
+                if name in names
+            ],
+        )
         value, ends, spread = None, Interval(0, None), None
         if len(own) == of:
-            value = sum((entry.value or 0) * (1 if entry.sensor in place.entered else -1) for entry in own)
+            value = sum((entry.value or 0) * (1 if entry.sensor in place.entered else -1) for _, entry in own)
             level = self._intervals.level
-            spread = self._spread(first, entries, own, level if place.drift == 0 else (1 + level) / 2)
+            spread = self._spread(own, level if place.drift == 0 else (1 + level) / 2)
         if spread is not None and value is not None:
-            passages = max(0, sum(entry.value or 0 for entry in own) + spread[1])
+            passages = max(0, sum(entry.value or 0 for _, entry in own) + spread[1])
             off = spread[1] + ceil(place.drift / (1 - place.drift) * passages)
             ends = Interval(*around(value, off))
         yield self._made("occupancy", place.place, (last, last), (len(own), of), value, spread, ends)
 
     def _of(self, level: Level, last: int) -> Iterator[Total]:
         first = self._begin(level, last)
-        entries: dict[str, list[tuple[int, SensorValue]]] = {}
+        entries: dict[str, list[_Entry]] = {}
         for step in range(first, last + 1):
             for entry in self._values.get(step, {}).values():
                 if entry.sensor in self._wholes and level.space is not Space.SENSOR:
@@ -211,20 +217,12 @@ class Totals:
             yield _at_best(part, found[key], people[key])
 
     def _total(
-        self,
-        level: Level | str,
-        place: str,
-        first: int,
-        last: int,
-        entries: Sequence[tuple[int, SensorValue]],
+        self, level: Level | str, place: str, first: int, last: int, entries: Sequence[_Entry]
     ) -> Total:
-        # A count over several steps belongs to a total that has all of them.
-        own = [
-            entry for step, entry in entries if entry.value is not None and entry.first_step(step) >= first
-        ]
+        own = _published(first, entries)
         of = sum(self._windows(name, first, last) for name in {entry.sensor for _, entry in entries})
-        value = sum(entry.value for entry in own if entry.value is not None) if own else None
-        spread, ends = self._spread(first, entries, own), Interval(0, None)
+        value = sum(entry.value or 0 for _, entry in own) if own else None
+        spread, ends = self._spread(own), Interval(0, None)
         if spread is not None and value is not None:
             low, high = around(value, spread[1])
             ends = Interval(low, high if len(own) == of else None)
@@ -245,19 +243,11 @@ class Totals:
         times = self._time(steps[0]), self._time(steps[1] + 1)
         return Total(level, place, *steps, *times, *cells, value, people, sigma, *ends)
 
-    def _spread(
-        self,
-        first: int,
-        entries: Sequence[tuple[int, SensorValue]],
-        own: Sequence[SensorValue],
-        level: float | None = None,
-    ) -> tuple[float, int] | None:
+    def _spread(self, own: Sequence[_Entry], level: float | None = None) -> tuple[float, int] | None:
         """Sigma and half an interval of the sum; None where the noise of a value is not known."""
         alone: list[Mechanism] = []
         shared: dict[tuple[str, int], list[Correlated]] = {}
-        for step, entry in entries:
-            if entry.value is None or entry.first_step(step) < first:
-                continue
+        for step, entry in own:
             noise = noise_of(entry, self._intervals.designs)
             if noise is None:
                 return None
@@ -283,6 +273,11 @@ class Totals:
     def _time(self, step: int) -> str:
         at = datetime.fromtimestamp(self._days.origin + step * self._days.step_seconds, UTC)
         return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _published(first: int, entries: Sequence[_Entry]) -> list[_Entry]:
+    """The values among them; a count over several steps belongs to a total that has all of them."""
+    return [each for each in entries if each[1].value is not None and each[1].first_step(each[0]) >= first]
 
 
 def _at_best(total: Total, best: Estimate, people: int) -> Total:

@@ -104,10 +104,8 @@ class FollowedFile:
         """Read without end."""
         yield self._open(self._waiting.pop(0))
         while True:
-            with reading(self._path):
-                is_due = (
-                    bool(self._waiting) or self._is_turned_over()
-                )  # asked before this file is read to its end
+            with reading(self._path):  # asked before this file is read to its end
+                is_due = bool(self._waiting) or self._is_turned_over()
             yield from self._rest()
             if is_due or self._waiting:
                 if not self._waiting:

@@ -412,8 +412,7 @@ def load_activations(path: Path, registry: SensorRegistry) -> dict[int, tuple[st
     Other columns are ignored: mechanisms come from the settings.
     """
     announced: dict[int, list[str]] = {}
-    for number, line in _data_lines(path):
-        step, sensor = line
+    for number, step, sensor in _data_lines(path):
         if not _INTEGER.fullmatch(step) or int(step) < 0:
             raise _wrong(path, number, "the step must be an integer >= 0", "another text")
         if sensor in announced.setdefault(int(step), []):
@@ -426,7 +425,7 @@ def load_activations(path: Path, registry: SensorRegistry) -> dict[int, tuple[st
     return {step: tuple(names) for step, names in announced.items()}
 
 
-def _data_lines(path: Path) -> list[tuple[int, tuple[str, str]]]:
+def _data_lines(path: Path) -> Iterator[tuple[int, str, str]]:
     """Line number, step and sensor of each row."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as content:
@@ -441,7 +440,8 @@ def _data_lines(path: Path) -> list[tuple[int, tuple[str, str]]]:
     short = next((i for i, row in enumerate(rows) if len(row) != len(header)), None)
     if short is not None:
         raise _wrong(path, short + 1, f"a line must have {len(header)} values", len(rows[short]))
-    return [(i + 1, (row[step].strip(), row[sensor].strip())) for i, row in enumerate(rows) if i > 0]
+    for number, row in enumerate(rows[1:], start=2):
+        yield number, row[step].strip(), row[sensor].strip()
 
 
 def _split(line: bytes) -> Sequence[str] | None:

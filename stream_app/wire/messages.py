@@ -608,44 +608,24 @@ def decision_of(
 
 def window_decisions(windows: Iterable[OpenWindow]) -> tuple[WindowDecision, ...]:
     """The message form of windows that were decided."""
-    return tuple(
-        WindowDecision(
-            sensor=each.release.sensor.name,
-            last=each.last,
-            mechanism=each.release.mechanism.name,
-            parameters=dict(each.release.mechanism.parameters),
-        )
-        for each in windows
-    )
+    return tuple(WindowDecision(**_how(each.release), last=each.last) for each in windows)
 
 
 def windows_of(decisions: Iterable[WindowDecision], registry: SensorRegistry) -> tuple[OpenWindow, ...]:
     """The windows of such messages."""
-    return tuple(
-        OpenWindow(
-            SensorRelease(
-                registry.get(each.sensor),
-                _mechanism(each.mechanism, tuple(sorted(each.parameters.items())), registry.designs),
-            ),
-            each.last,
-        )
-        for each in decisions
-    )
+    return tuple(OpenWindow(_released(each, registry), each.last) for each in decisions)
 
 
 def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedule:
     """The schedule of a stored decision, bit for bit the one that was accounted."""
-    return StepSchedule(
-        decision.step,
-        tuple(
-            SensorRelease(
-                registry.get(item.sensor),
-                _mechanism(item.mechanism, tuple(sorted(item.parameters.items())), registry.designs),
-            )
-            for item in decision.decisions
-        ),
-        windows=None if decision.windows is None else windows_of(decision.windows, registry),
-    )
+    releases = tuple(_released(item, registry) for item in decision.decisions)
+    windows = None if decision.windows is None else windows_of(decision.windows, registry)
+    return StepSchedule(decision.step, releases, windows=windows)
+
+
+def _released(item: SensorDecision | WindowDecision, registry: SensorRegistry) -> SensorRelease:
+    parameters = tuple(sorted(item.parameters.items()))
+    return SensorRelease(registry.get(item.sensor), _mechanism(item.mechanism, parameters, registry.designs))
 
 
 def crowds_of(decision: StepDecision, registry: SensorRegistry) -> StepCrowd:
@@ -667,10 +647,13 @@ def fingerprint_of(schedule: StepSchedule) -> str:
 @lru_cache(maxsize=20_000)
 def _decided(release: SensorRelease, crowd: tuple[int, ...] | None) -> SensorDecision:
     """Cached, so that all steps share one object per sensor and mechanism."""
-    name, mechanism = release.sensor.name, release.mechanism
-    return SensorDecision(
-        sensor=name, mechanism=mechanism.name, parameters=dict(mechanism.parameters), crowd=crowd
-    )
+    return SensorDecision(**_how(release), crowd=crowd)
+
+
+def _how(release: SensorRelease) -> dict[str, Any]:
+    mechanism = release.mechanism
+    parameters = dict(mechanism.parameters)
+    return {"sensor": release.sensor.name, "mechanism": mechanism.name, "parameters": parameters}
 
 
 @lru_cache(maxsize=256)

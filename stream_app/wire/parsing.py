@@ -20,16 +20,11 @@ from stream_app.wire.messages import MAX_COUNT, Activation, Reading, Readings, R
 FIRST_LOOK = 100
 """Lines after which :func:`mostly_refused` is first asked; then after ten times as many, and so on."""
 
-_SENDER = "correct the sender; each hint in rejected.jsonl names the field"
+_SENDER = "correct the sender; each hint in rejected.jsonl names the field"  # where nothing better is known
 _REMEDIES = {
     Reason.NOT_JSON: "write one JSON object a line; give --csv for CSV",
     Reason.NOT_CSV: "write as many values a line as the header has columns",
     Reason.TOO_LONG: "write one message a line",
-    Reason.UNKNOWN_VERSION: _SENDER,
-    Reason.UNKNOWN_TYPE: _SENDER,
-    Reason.UNKNOWN_FIELD: _SENDER,
-    Reason.MISSING_FIELD: _SENDER,
-    Reason.INVALID_FIELD: _SENDER,
     Reason.UNKNOWN_SENSOR: "use the names of the sensors file; without one, those of the priors' locations",
     Reason.NEGATIVE_COUNT: "counts are integers from 0",
     Reason.COUNT_NOT_INTEGER: "counts are integers from 0, without quotes",
@@ -62,7 +57,7 @@ def mostly_refused(lines: int, rejected: Mapping[str, int], waiting: int = 0) ->
     if 2 * sum(by_reason.values()) <= lines:
         return None
     reason = Reason(max(sorted(by_reason), key=by_reason.__getitem__))
-    return f"most messages are refused, most often as {reason.value}: {_REMEDIES[reason]}"
+    return f"most messages are refused, most often as {reason.value}: {_REMEDIES.get(reason, _SENDER)}"
 
 
 MAX_PAYLOAD_CHARS = 4096

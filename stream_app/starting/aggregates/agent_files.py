@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from models.fitting.calibration import Flows
 from models.fitting.personas import HOME, NO_WORK, WORK, Classes, DayType, grouped
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, BroughtTable
 
 # Days of synthetic agents, or of people in a survey, as aggregates: no single day leaves this module.
 
@@ -169,6 +169,7 @@ def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]
 
 ZoneOf: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.int64]]
 """Numbers of zones from north and east."""
+_Places: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], bool]
 _DAY = 86_400
 _WEEKDAYS, _LONGEST_DAYS = 5, 7
 _UVA_TYPES = ("trip", "home", "work", "shop", "other", "school", "college", "religion")
@@ -211,11 +212,9 @@ class AgentEvents:
         return AgentDays(found % (outside + 1), found // (outside + 1), activities, weight)
 
 
-def is_agents(path: Path, table: pa.Table | None) -> bool:
-    """Whether these are synthetic agents: a folder of eqasim's, or one table of either."""
-    if path.is_dir() or path.suffix.lower() == ".gpkg":
-        return True
-    return table is not None and (usual(table, ("pid",)) or usual(table, ("purpose",))) is not None
+def is_agents(table: BroughtTable) -> bool:
+    """Whether a table is of synthetic agents, eqasim's or UVA's; a folder or GeoPackage always is."""
+    return table.usual(("pid", "purpose")) is not None
 
 
 def read_agents(path: Path) -> AgentEvents:
@@ -234,18 +233,18 @@ def read_agents(path: Path) -> AgentEvents:
             )
         path = found[0]
     if path.suffix.lower() == ".gpkg":
-        return _of_eqasim(path, _geopackage(path))
-    table = read_table(path)
-    return _of_uva(path, table) if usual(table, ("pid",)) else _of_eqasim(path, table)
+        return _of_eqasim(BroughtTable(path, _geopackage(path)))
+    table = BroughtTable(path)
+    return _of_uva(table) if table.usual(("pid",)) else _of_eqasim(table)
 
 
-def _starts(path: Path, table: pa.Table, otherwise: float | None = None) -> NDArray[np.float64]:
+def _starts(table: BroughtTable, otherwise: float | None = None) -> NDArray[np.float64]:
     """When activities begin, in seconds of a day or of a week."""
-    begin = numbers(path, table, needed(path, table, ("start_time",), "of starts in seconds"), otherwise)
+    begin = table.numbers(("start_time",), "of starts in seconds", otherwise)
     wrong = np.flatnonzero((begin < 0.0) | (begin >= _LONGEST_DAYS * _DAY))
     if wrong.size or not begin.size:
         raise InputError(
-            f"activities of {path} must begin 0 to {_LONGEST_DAYS * _DAY:,} seconds after midnight or "
+            f"activities of {table.path} must begin 0 to {_LONGEST_DAYS * _DAY:,} seconds after midnight or "
             "Monday's",
             f"{begin[wrong[0]]:g} in row {wrong[0] + 1}" if wrong.size else "no activities",
             "correct start_time, or leave such rows out",
@@ -253,42 +252,33 @@ def _starts(path: Path, table: pa.Table, otherwise: float | None = None) -> NDAr
     return begin
 
 
-def _of_eqasim(path: Path, table: pa.Table) -> AgentEvents:
+def _of_eqasim(table: BroughtTable) -> AgentEvents:
     """Activities of eqasim: ``person_id``, ``purpose``, ``start_time``; the first of a day has no start."""
-    person = texts(path, table, needed(path, table, ("person_id",), "of persons"))
-    purpose = texts(path, table, needed(path, table, ("purpose",), "of purposes"))
-    begin = _starts(path, table, 0.0)
-    north, east, is_globe = _places(path, table)
-    return AgentEvents(person, begin, purpose, north, east, is_globe)
+    person = table.texts(("person_id",), "of persons")
+    purpose = table.texts(("purpose",), "of purposes")
+    return AgentEvents(person, _starts(table, 0.0), purpose, *_places(table))
 
 
-def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
+def _of_uva(assigned: BroughtTable) -> AgentEvents:
     """UVA's assignments: ``pid``, ``activity_type``, ``start_time`` in seconds of a day or since Monday."""
-    kind = numbers(path, table, needed(path, table, ("activity_type",), "of types of activity"))
+    kind = assigned.numbers(("activity_type",), "of types of activity")
     wrong = np.flatnonzero((kind < 0) | (kind >= len(_UVA_TYPES)) | (kind != np.floor(kind)))
     if wrong.size:
         raise InputError(
-            f"activity_type of {path} must be 0 to {len(_UVA_TYPES) - 1}",
+            f"activity_type of {assigned.path} must be 0 to {len(_UVA_TYPES) - 1}",
             kind[wrong[0]],
             "see its data dictionary",
         )
-    table = table.take(np.flatnonzero(kind > 0))  # without trips
+    table = BroughtTable(assigned.path, assigned.table.take(np.flatnonzero(kind > 0)))  # without trips
     types = [_UVA_TYPES[int(each)] for each in kind[kind > 0]]
-    person = texts(path, table, needed(path, table, ("pid",), "of persons"))
-    begin = _starts(path, table)
-    if usual(table, LATITUDES) is None:
-        north, east = _uva_places(path, table, types)
-        is_globe = True
-    else:
-        north, east, is_globe = _places(path, table)
-    return AgentEvents(person, begin, types, north, east, is_globe)
+    person, begin = table.texts(("pid",), "of persons"), _starts(table)
+    at = _places(table) if table.usual(LATITUDES) else _uva_places(table, types)
+    return AgentEvents(person, begin, types, *at)
 
 
-def _uva_places(
-    path: Path, table: pa.Table, types: Sequence[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _uva_places(table: BroughtTable, types: Sequence[str]) -> _Places:
     """Coordinates from the two files of locations beside the assignments, by ``lid``."""
-    lid = texts(path, table, needed(path, table, ("lid",), "of locations, or of latitudes"))
+    path, lid = table.path, table.texts(("lid",), "of locations, or of latitudes")
     at: list[dict[str, tuple[float, float]]] = []
     for name, key in zip(_UVA_PLACES, ("alid", "rlid"), strict=True):
         beside = path.with_name(path.name.replace(_UVA_FILE, name))
@@ -298,9 +288,9 @@ def _uva_places(
                 f"no {beside.name}",
                 "add them",
             )
-        places = read_table(beside)
-        names = texts(beside, places, needed(beside, places, (key, "lid"), "of locations"))
-        north, east, _ = _places(beside, places)
+        places = BroughtTable(beside)
+        names = places.texts((key, "lid"), "of locations")
+        north, east, _ = _places(places)
         at.append(dict(zip(names, zip(north, east, strict=True), strict=True)))
     activity_places, residences = at
     found = [
@@ -314,25 +304,20 @@ def _uva_places(
             "take files of one version",
         )
     pairs = np.array([pair for pair in found if pair is not None]).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+    return pairs[:, 0], pairs[:, 1], True
 
 
-def _places(path: Path, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+def _places(table: BroughtTable) -> _Places:
     """North, east, and whether they are degrees."""
-    geometry = usual(table, _GEOMETRY)
-    if geometry is not None and not pa.types.is_string(table[geometry].type):
-        points = [_point(path, blob) for blob in table[geometry].to_pylist()]
+    geometry = table.usual(_GEOMETRY)
+    if geometry is not None and not pa.types.is_string(table.table[geometry].type):
+        points = [_point(table.path, blob) for blob in table.table[geometry].to_pylist()]
         at = np.array(points, dtype=np.float64).reshape(-1, 2)
         return at[:, 1], at[:, 0], False
-    is_globe = usual(table, LATITUDES) is not None
-    north = needed(
-        path,
-        table,
-        LATITUDES if is_globe else ("y",),
-        "of places (lat and lon, x and y, or geometry)",
-    )
-    east = needed(path, table, LONGITUDES if is_globe else ("x",), "of places")
-    return numbers(path, table, north), numbers(path, table, east), is_globe
+    is_globe = table.usual(LATITUDES) is not None
+    north = table.needed(LATITUDES if is_globe else ("y",), "of places (lat and lon, x and y, or geometry)")
+    east = table.needed(LONGITUDES if is_globe else ("x",), "of places")
+    return table.numbers(north), table.numbers(east), is_globe
 
 
 def _geopackage(path: Path) -> pa.Table:

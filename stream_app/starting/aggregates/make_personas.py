@@ -60,7 +60,7 @@ from stream_app.starting.counts.deployment_files import (
 )
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.starting.counts.lines import NamedMoves, ends_of
-from stream_app.starting.counts.tables import columns_in_words, read_table
+from stream_app.starting.counts.tables import BroughtTable, columns_in_words
 
 OUTSIDE = "outside"
 PENALTY = 10.0
@@ -131,19 +131,18 @@ def make_personas(
     if source.suffix.lower() == ".toml":
         _require_days(questions)
         return MadePersonas(*people_of(load_building(source)))
-    table = None if source.is_dir() or source.suffix.lower() == ".gpkg" else read_table(source)
-    if is_agents(source, table):
+    table = None if source.is_dir() or source.suffix.lower() == ".gpkg" else BroughtTable(source)
+    if table is None or is_agents(table):
         _require_days(questions)
         return _of_agents(source, questions, progress)
-    if table is None or not is_home_work(table):
-        found = "a folder" if table is None else columns_in_words(table)
+    if not is_home_work(table):
         raise InputError(
             f"{source} must be a home-work table (h_geocode, w_geocode, S000; origin, destination, flow) or "
             "synthetic agents (eqasim's activities, UVA's activity_location_assignment)",
-            found,
+            columns_in_words(table.table),
             "rename its columns",
         )
-    return _of_home_work(read_home_work(source, table), questions, progress)
+    return _of_home_work(read_home_work(table), questions, progress)
 
 
 def _require_days(questions: PersonaQuestions) -> None:

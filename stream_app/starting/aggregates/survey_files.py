@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.fitting.calibration import Flows
 from models.fitting.personas import HOME, WORK, Activity, DayType
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_files import AT_HOME, WORKS, added_up, numbered
-from stream_app.starting.counts.tables import needed, numbers, read_table, texts, usual
+from stream_app.starting.counts.tables import BroughtTable
 
 # Days that are assumed where no survey says what people do, hour by hour.
 #
@@ -75,16 +74,17 @@ def read_days(path: Path, week: bool = False) -> tuple[DayType, ...]:
     followed by two days of a weekend. People who work on weekdays have any of the weekends, others those
     without work.
     """
-    table = read_table(path)
-    slots = sum(name.strip().isdecimal() for name in table.column_names)
+    table = BroughtTable(path)
+    names = table.table.column_names
+    slots = sum(name.strip().isdecimal() for name in names)
     columns = [str(slot) for slot in range(slots)]
-    if not slots or not set(columns) <= set(table.column_names) or not len(table):
+    if not slots or not set(columns) <= set(names) or not len(table):
         raise InputError(
             f"{path} must have a column for each slot of a day, named 0, 1, 2, ..., and a row a person",
             f"{slots} such columns, {len(table)} rows",
             "write what each person does in each hour: home, work, shop, ...",
         )
-    cells = [texts(path, table, name) for name in columns]
+    cells = [table.texts(name) for name in columns]
     activities, index = numbered([cell for column in cells for cell in column])
     if "" in activities or HOME not in activities:
         raise InputError(
@@ -93,14 +93,14 @@ def read_days(path: Path, week: bool = False) -> tuple[DayType, ...]:
             "fill it, or leave the person out",
         )
     sequences = index.reshape(slots, -1).T
-    weight = usual(table, ("weight",))
-    weights = np.ones(len(sequences)) if weight is None else numbers(path, table, weight)
+    weight = table.usual(("weight",))
+    weights = np.ones(len(sequences)) if weight is None else table.numbers(weight)
     if not (weights > 0.0).all():
         raise InputError(f"weights of {path} must be above 0", "another", "leave such people out")
     works = np.zeros(len(sequences), dtype=np.bool_)
     if WORK in activities:
         works = (sequences == activities.index(WORK)).any(axis=1)
-    free = _weekend(path, table, week)
+    free = _weekend(table, week)
 
     def day(name: str, rows: NDArray[np.bool_]) -> DayType:
         return DayType.of_sequences(name, activities, sequences[rows], weights[rows])
@@ -118,9 +118,9 @@ def read_days(path: Path, week: bool = False) -> tuple[DayType, ...]:
     return tuple(found)
 
 
-def _weekend(path: Path, table: pa.Table, week: bool) -> NDArray[np.bool_]:
+def _weekend(table: BroughtTable, week: bool) -> NDArray[np.bool_]:
     """Which rows are of a weekend; :class:`InputError` where the file and the cycle do not fit each other."""
-    column = usual(table, ("day", "weekday", "day_of_week"))
+    path, column = table.path, table.usual(("day", "weekday", "day_of_week"))
     if column is None and not week:
         return np.zeros(len(table), dtype=np.bool_)
     if column is None or not week:
@@ -129,7 +129,7 @@ def _weekend(path: Path, table: pa.Table, week: bool) -> NDArray[np.bool_]:
             "none" if column is None else f"a column {column!r}",
             "say weekday or weekend, or monday to sunday, in each row" if week else "give --cycle week",
         )
-    days = [cell.lower() for cell in texts(path, table, column)]
+    days = [cell.lower() for cell in table.texts(column)]
     wrong = next((row for row, name in enumerate(days) if name not in _WEEKDAY | _WEEKEND), None)
     if wrong is not None:
         raise InputError(
@@ -149,11 +149,11 @@ def _weekend(path: Path, table: pa.Table, week: bool) -> NDArray[np.bool_]:
 
 def read_flows(path: Path, names: Sequence[str], location: NDArray[np.int64], outside: int) -> Flows:
     """People who go from zone to zone in each slot, added up by location; other zones are outside."""
-    table = read_table(path)
-    slot = numbers(path, table, needed(path, table, ("slot", "hour", "t"), "of slots"))
-    origin = texts(path, table, needed(path, table, ("origin", "from", "o"), "of origins"))
-    destination = texts(path, table, needed(path, table, ("destination", "to", "d"), "of destinations"))
-    people = numbers(path, table, needed(path, table, ("people", "flow", "trips", "count"), "of people"))
+    table = BroughtTable(path)
+    slot = table.numbers(("slot", "hour", "t"), "of slots")
+    origin = table.texts(("origin", "from", "o"), "of origins")
+    destination = table.texts(("destination", "to", "d"), "of destinations")
+    people = table.numbers(("people", "flow", "trips", "count"), "of people")
     wrong = np.flatnonzero((slot != np.floor(slot)) | (np.abs(slot) > _MOST_SLOTS))
     if wrong.size:
         raise InputError(f"slots of {path} must be whole numbers from 0 on", slot[wrong[0]], "correct it")

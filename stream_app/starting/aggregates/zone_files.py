@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
@@ -19,7 +18,7 @@ from models.text import parse_json
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.deployment_files import ELSEWHERE
 from stream_app.starting.counts.lines import NamedMoves, ends_of, lines_of
-from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, needed, numbers, read_table, texts, usual
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, BroughtTable
 
 _GLOBE = (LATITUDES, LONGITUDES)
 _PLANE = (("x", "east", "easting"), ("y", "north", "northing"))
@@ -68,12 +67,9 @@ class Points:
         north, east = [point[0] for point in found], [point[1] for point in found]
         if self.is_globe:
             east, north = plane_km(north, east, middle)
-            return Zones.on_plane(names, east, north)
-        return Zones.on_plane(names, [_km(value) for value in east], [_km(value) for value in north])
-
-
-def _km(metres: float | None) -> float | None:
-    return None if metres is None else metres / 1000.0
+        else:
+            east, north = ([None if m is None else m / 1000.0 for m in axis] for axis in (east, north))
+        return Zones.on_plane(names, east, north)
 
 
 def read_points(path: Path, wanted: Container[str] = (), *, are_sensors: bool = False) -> Points:
@@ -83,27 +79,26 @@ def read_points(path: Path, wanted: Container[str] = (), *, are_sensors: bool = 
     """
     if path.suffix.lower() in (".geojson", ".json"):
         return _of_json(path, wanted)
-    table = read_table(path)
-    names = {name: texts(path, table, name) for name in table.column_names}
+    table = BroughtTable(path)
+    names = {name: table.texts(name) for name in table.table.column_names}
     key = _key(names, wanted)
-    lines = lines_of(path, table, names[key]) if are_sensors else {}
-    is_globe = usual(table, _GLOBE[0]) is not None
+    lines = lines_of(table, names[key]) if are_sensors else {}
+    is_globe = table.usual(LATITUDES) is not None
     first, second = _GLOBE if is_globe else _PLANE
-    is_anywhere = bool(names[key]) and len(lines) == len(names[key]) and usual(table, first) is None
+    is_anywhere = bool(names[key]) and len(lines) == len(names[key]) and table.usual(first) is None
     kinds = (
         (first if is_globe else second, "of latitudes, or of y"),
         (second if is_globe else first, "of longitudes, or of x"),
     )
-    axes = [] if is_anywhere else [needed(path, table, *kind) for kind in kinds]
+    axes = [] if is_anywhere else [table.needed(*kind) for kind in kinds]
     columns = {}
     for name in set(names) - {key, *axes}:
         try:
-            columns[name] = numbers(path, table, name, 0.0)
+            columns[name] = table.numbers(name, otherwise=0.0)
         except InputError:
             continue  # a text about the zone
-    at = [numbers(path, table, name, nan if lines else None) for name in axes] or [
-        np.full(len(table), nan)
-    ] * 2
+    at = [table.numbers(name, otherwise=nan if lines else None) for name in axes]
+    at = at or [np.full(len(table), nan)] * 2
     is_globe = is_globe or is_anywhere
     return _checked(path, Points(tuple(names[key]), tuple(at[0]), tuple(at[1]), is_globe, columns, lines))
 
@@ -216,17 +211,8 @@ def _checked(path: Path, points: Points) -> Points:
 HOMES = ("h_geocode", "home", "origin", "from", "o", "codgeo", "commune")
 WORKS = ("w_geocode", "work", "destination", "to", "d", "dclt")
 PEOPLE = (
-    "s000",
-    "people",
-    "flow",
-    "flows",
-    "count",
-    "workers",
-    "weight",
-    "ipondi",
-    "nbflux_c21_actocc15p",
-    "nbflux_c20_actocc15p",
-    "nbflux_c19_actocc15p",
+    *("s000", "people", "flow", "flows", "count", "workers", "weight", "ipondi"),
+    *("nbflux_c21_actocc15p", "nbflux_c20_actocc15p", "nbflux_c19_actocc15p"),
 )
 _ARRONDISSEMENT = ("arm",)
 _NOBODY = ("", "ZZZZZ")
@@ -252,23 +238,21 @@ class NamedHomeWork:
         return HomeWork(home, work, self.people)
 
 
-def is_home_work(table: pa.Table) -> bool:
+def is_home_work(table: BroughtTable) -> bool:
     """Whether a table has columns of homes and of work."""
-    return usual(table, HOMES) is not None and usual(table, WORKS) is not None
+    return table.usual(HOMES) is not None and table.usual(WORKS) is not None
 
 
-def read_home_work(path: Path, table: pa.Table) -> NamedHomeWork:
+def read_home_work(table: BroughtTable) -> NamedHomeWork:
     """The pairs of home and work with their people; rows of one pair are added up later.
 
     Of MOBPRO's rows, one a person with a weight, the arrondissement counts where there is one (``ARM``).
     """
-    home = texts(path, table, needed(path, table, HOMES, "of homes"))
-    work = texts(path, table, needed(path, table, WORKS, "of places of work"))
-    finer = usual(table, _ARRONDISSEMENT)
+    path, home, work = table.path, table.texts(HOMES, "of homes"), table.texts(WORKS, "of places of work")
+    finer = table.usual(_ARRONDISSEMENT)
     if finer is not None:
-        finer_homes = texts(path, table, finer)
-        home = [zone if arm in _NOBODY else arm for zone, arm in zip(home, finer_homes, strict=True)]
-    people = numbers(path, table, needed(path, table, PEOPLE, "of people"))
+        home = [zone if arm in _NOBODY else arm for zone, arm in zip(home, table.texts(finer), strict=True)]
+    people = table.numbers(PEOPLE, "of people")
     if (people < 0.0).any():
         row = int((people < 0.0).argmax()) + 1
         raise InputError(f"people in {path} must be 0 or more", f"fewer in row {row}", "correct it")
@@ -303,10 +287,9 @@ def at_sensors(
             "x and y",
             "give degrees, as the check-ins have",
         )
-    table = read_table(path)
-    names = texts(path, table, needed(path, table, ("loc",), "of locations"))
-    north = numbers(path, table, needed(path, table, LATITUDES, "of latitudes"))
-    east = numbers(path, table, needed(path, table, LONGITUDES, "of longitudes"))
+    table = BroughtTable(path)
+    names = table.texts(("loc",), "of locations")
+    north, east = table.numbers(LATITUDES, "of latitudes"), table.numbers(LONGITUDES, "of longitudes")
     first = {name: row for row, name in reversed(list(enumerate(names)))}
     rows = [first[name] for name in checkins.location_names]
     places = Points(checkins.location_names, tuple(north[rows]), tuple(east[rows]), True)

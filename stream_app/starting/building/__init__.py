@@ -4,5 +4,5 @@
 # ruff: noqa: F401
 
 from stream_app.starting.building.building_file import Building, load_building
-from stream_app.starting.building.deployment import PRIORS, LeftOut, write_building
+from stream_app.starting.building.deployment import PRIORS, write_building
 from stream_app.starting.building.habits import people_of

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from models.text import parse_toml
 from stream_app.exceptions import InputError
@@ -27,6 +27,14 @@ _TABLES = ("rooms", "desks", "doors", "people")
 _WEEKDAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
 _SHIFT = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _DAY_MINUTES = 1440
+
+
+def _beside(given: Path, info: ValidationInfo) -> Path:
+    """A file that the building's own names: from its folder, which is the context."""
+    return Path(info.context or "") / given
+
+
+Beside = Annotated[Path, AfterValidator(_beside)]
 
 
 class Room(Section):
@@ -80,14 +88,16 @@ class Person(Section):
     shift: str = "09:00-17:00"
     days: str = "mo-fr"
     away: float = Field(default=0.15, ge=0, le=1)
-    calendar: Path | None = None
+    calendar: Beside | None = None
 
     @field_validator("shift")
     @classmethod
-    def _is_shift(cls, given: str) -> str:
-        if not (_SHIFT.fullmatch(given) or given.endswith(".ics")):
+    def _is_shift(cls, given: str, info: ValidationInfo) -> str:
+        if _SHIFT.fullmatch(given):
+            return given
+        if not given.endswith(".ics"):
             raise ValueError(f"a shift must be like 09:00-17:30, or a calendar file (.ics), not {given!r}")
-        return given
+        return str(_beside(Path(given), info))
 
     @field_validator("days")
     @classmethod
@@ -130,7 +140,7 @@ class Building(Section):
     least_people: float = Field(default=3.0, ge=0)
     attendance: float = Field(default=0.9, ge=0, le=1)
     around: float = Field(default=0.1, ge=0, le=1)
-    timetable: tuple[Path, ...] = ()
+    timetable: tuple[Beside, ...] = ()
     rooms: tuple[Room, ...]
     desks: tuple[Desk, ...] = ()
     doors: tuple[Door, ...] = ()
@@ -228,7 +238,7 @@ def load_building(path: Path) -> Building:
         for table in _TABLES:
             if isinstance(document.get(table), str):
                 document[table] = list(_csv_rows(path.parent / document[table]))
-        building = Building.model_validate(document)
+        return Building.model_validate(document, context=path.parent)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
@@ -237,19 +247,6 @@ def load_building(path: Path) -> Building:
             f"{where + ': ' if where else ''}{first['msg'].removeprefix('Value error, ')}",
             "correct it; docs/how-to/rooms.md has an example",
         ) from None
-    return building.model_copy(
-        update={
-            "timetable": tuple(path.parent / file for file in building.timetable),
-            "people": tuple(_beside(person, path.parent) for person in building.people),
-        }
-    )
-
-
-def _beside(person: Person, folder: Path) -> Person:
-    """With calendar files as paths from the building's folder."""
-    shift = person.shift if _SHIFT.fullmatch(person.shift) else str(folder / person.shift)
-    own = None if person.calendar is None else folder / person.calendar
-    return person.model_copy(update={"shift": shift, "calendar": own})
 
 
 def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:

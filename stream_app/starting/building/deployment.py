@@ -105,40 +105,35 @@ def _settings(building: Building, left_out: tuple[LeftOut, ...]) -> str:
     )
     meetings = [room.name for room in building.rooms if room.kind == "meeting"]
     inside = [name for name in building.locations if name != OUTSIDE]
-    lines = [
-        "# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml",
-        f"deployment = {json.dumps(building.name)}",
-        f"step_seconds = {building.step_minutes * 60}",
-        f"origin = {origin:%Y-%m-%dT%H:%M:%SZ}  # midnight before the first Monday, step 0",
-        "first_slot = 0",
-        f"timezone = {json.dumps(building.timezone)}  # slots follow its clock",
-        f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
-        f"mistakes = {MISTAKES}  # how many of them may be wrong",
-        f"sharpen_operations = {OPERATIONS:_}  # work for ceilings in a step, of about a nanosecond",
-        'sensors = "sensors.json"',
-        'locations = "locations.txt"',
-        'question = "place"  # or desk, meeting, present: what ceilings and budgets are about',
-        "",
-        "[questions.present]  # was she in the building?",
-        f"at = {json.dumps(inside)}",
-        "",
-    ]
+    text = f"""# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml
+deployment = {json.dumps(building.name)}
+step_seconds = {building.step_minutes * 60}
+origin = {origin:%Y-%m-%dT%H:%M:%SZ}  # midnight before the first Monday, step 0
+first_slot = 0
+timezone = {json.dumps(building.timezone)}  # slots follow its clock
+horizon = {HORIZON}  # steps of which an observer tries to tell where a person was
+mistakes = {MISTAKES}  # how many of them may be wrong
+sharpen_operations = {OPERATIONS:_}  # work for ceilings in a step, of about a nanosecond
+sensors = "sensors.json"
+locations = "locations.txt"
+question = "place"  # or desk, meeting, present: what ceilings and budgets are about
+
+[questions.present]  # was she in the building?
+at = {json.dumps(inside)}
+
+"""
     if desks:
-        lines += ["[questions.desk]  # was she at a desk?", f"at = {json.dumps(desks)}", ""]
+        text += f"[questions.desk]  # was she at a desk?\nat = {json.dumps(desks)}\n\n"
     if meetings:
-        lines += ["[questions.meeting.groups]  # in which meeting room, or in none?"]
-        lines += [f"{json.dumps(name)} = {json.dumps(list(building.in_room(name)))}" for name in meetings]
-        lines += [""]
-    lines += [
-        "[release]",
-        'mechanism = "gaussian"',
-        f"sigma = {building.sigma:g}  # standard deviation of the noise, in people: yours to decide",
-        "",
-    ]
+        rows = (f"{json.dumps(name)} = {json.dumps(list(building.in_room(name)))}\n" for name in meetings)
+        text += f"[questions.meeting.groups]  # in which meeting room, or in none?\n{''.join(rows)}\n"
+    text += f"""[release]
+mechanism = "gaussian"
+sigma = {building.sigma:g}  # standard deviation of the noise, in people: yours to decide
+"""
     for each in left_out:
-        lines += [
-            f"[release.sensors.{json.dumps(each.sensor)}]  # {each.people:g} people use it",
-            'mechanism = "suppressed"',
-            "",
-        ]
-    return "\n".join(lines)
+        text += f"""
+[release.sensors.{json.dumps(each.sensor)}]  # {each.people:g} people use it
+mechanism = "suppressed"
+"""
+    return text

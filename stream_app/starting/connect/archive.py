@@ -306,6 +306,13 @@ class _Cells:
     remarks: tuple[str, ...]
     are_numbers: bool = False
 
+    def only(self, kept: NDArray[np.bool_]) -> _Cells:
+        """Those of them that are kept."""
+        if kept.all():
+            return self
+        instants, channel, count = self.instants[kept], self.channel[kept], self.count[kept]
+        return replace(self, instants=instants, channel=channel, count=count)
+
 
 def read_archive(
     paths: Sequence[Path],
@@ -345,14 +352,7 @@ def read_archive(
         found = "intervals that are not over only" if early.any() else "empty cells only"
         raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
     grid = steps or ArchiveSteps(int(counted.min()), interval)
-    inside = (cells.instants >= counted.min()) & (cells.instants <= counted.max())
-    if not inside.all():
-        cells = replace(
-            cells,
-            instants=cells.instants[inside],
-            channel=cells.channel[inside],
-            count=cells.count[inside],
-        )
+    cells = cells.only((cells.instants >= counted.min()) & (cells.instants <= counted.max()))
     rows_seconds = _row_seconds(grid, interval, names.sensors)
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
@@ -465,17 +465,14 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         channels.append(np.full(table.rows, names.numbered(each.sensor, each.channel), dtype=np.int64))
     counts = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
     row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
-    cells = (
-        np.repeat(starts.instants[row], len(columns)),
-        np.stack(channels, axis=1)[row].ravel(),
-        counts[row].ravel(),
-    )
-    taken = cells[1] >= 0
+    channel = np.stack(channels, axis=1)[row].ravel()
+    taken = channel >= 0
     if not taken.all():
-        cells = (cells[0][taken], cells[1][taken], cells[2][taken])
         remarks.append(f"{int((~taken).sum()):,} counts of {table.path.name} are of what ignore names.")
     remarks += _remarks(table, starts, sum(each for _, each in found))
-    return _Cells(*cells, starts.seconds, tuple(remarks), starts.are_numbers)
+    instants = np.repeat(starts.instants[row], len(columns))
+    cells = _Cells(instants, channel, counts[row].ravel(), starts.seconds, tuple(remarks), starts.are_numbers)
+    return cells.only(taken)
 
 
 def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:

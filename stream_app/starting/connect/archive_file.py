@@ -36,18 +36,8 @@ _PERSONS = (
 )
 _IMAGES = ("snapshot", "image", "imagebase64", "imagedata", "photo", "picture", "thumbnail", "face")
 _ADDRESSES = (
-    *(
-        "mac",
-        "macaddress",
-        "macaddr",
-        "machash",
-        "hashedmac",
-        "clientmac",
-        "devicemac",
-        "wifimac",
-        "wlanmac",
-        "bssid",
-    ),
+    *("mac", "macaddress", "macaddr", "machash", "hashedmac", "clientmac", "devicemac", "wifimac", "wlanmac"),
+    "bssid",
     *("deviceaddress", "bluetoothaddress", "btaddress", "imei", "imsi", "msisdn", "advertisingid"),
 )
 _KINDS = (

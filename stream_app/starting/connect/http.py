@@ -112,8 +112,6 @@ def _give(batch: Sequence[_Waiting], results: Sequence[TakenCounts | TallyguardE
 
 # Who may send, and for which sensors: tokens that are compared in constant time, certificates, or both.
 
-_BEARER, _BASIC = "bearer ", "basic "
-
 
 @dataclass(frozen=True)
 class Sender:
@@ -190,12 +188,12 @@ def _names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
 
 def _said(authorization: str) -> bytes:
     """The token in a header, or nothing."""
-    kind = authorization.lower()
-    if kind.startswith(_BEARER):
-        return authorization[len(_BEARER) :].strip().encode("utf-8", "surrogateescape")
-    if kind.startswith(_BASIC):
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip().encode("utf-8", "surrogateescape")
+    if scheme.lower() == "basic":
         with suppress(ValueError):
-            return base64.b64decode(authorization[len(_BASIC) :], validate=True).partition(b":")[2]
+            return base64.b64decode(given, validate=True).partition(b":")[2]
     return b""
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -253,7 +254,7 @@ class StepFold:
             )
         parts = sensor.parts.setdefault(step, {})
         parts[start, end] = count.people
-        self._undo.append(lambda: parts.pop((start, end)))
+        self._undo.append(partial(parts.pop, (start, end)))
         self._see(sensor, step)
         folded.new.append(count)
         made = StepCount(step, count.sensor, sum(parts.values()), count.version)
@@ -363,7 +364,7 @@ class StepFold:
             return
         totals[at] = ShownTotal(count.people, count.began)
         folded.new.append(count)
-        self._undo.append(lambda: totals.pop(at))
+        self._undo.append(partial(totals.pop, at))
         self._see(sensor, at // length)
         found = []
         for step in {(at - 1) // length, at // length}:
@@ -376,7 +377,7 @@ class StepFold:
             counted = difference(known, step * length, end, rules.resets, rules.tolerance_seconds)
             if counted is not None and counted <= MAX_COUNT:  # more comes of a broken counter's resets
                 sensor.whole.add(step)
-                self._undo.append(lambda step=step: sensor.whole.discard(step))  # type: ignore[misc]
+                self._undo.append(partial(sensor.whole.discard, step))
                 found.append(StepCount(step, count.sensor, counted))
         folded.whole.extend(sorted(found))
 
@@ -394,7 +395,7 @@ class StepFold:
         contradicted = sensor.contradicted.setdefault(step, set())
         if known != count.people and interval not in contradicted:
             contradicted.add(interval)
-            self._undo.append(lambda: contradicted.discard(interval))
+            self._undo.append(partial(contradicted.discard, interval))
             folded.contradicting.append(count)
 
     def _require_recent(self, sensor: _Sensor, step: int) -> None:
@@ -409,7 +410,7 @@ class StepFold:
         before = sensor.newest
         if step > before:
             sensor.newest = step
-            self._undo.append(lambda: setattr(sensor, "newest", before))
+            self._undo.append(partial(setattr, sensor, "newest", before))
 
     def _forget(self, sensor: _Sensor) -> None:
         oldest = sensor.newest - RECENT_STEPS
@@ -502,7 +503,7 @@ class CountJournal:
         self._first, self._last = 0, -1  # announced steps
         self._counts = AppendFile(folder / _COUNTS, SECRET_MODE)
         self._messages = AppendFile(folder / MESSAGES, SECRET_MODE)
-        self._unwritten: list[bytes] = []
+        self._messages.most_pending = inf  # none is handed on before the counts it is made of are durable
         sync_folder(folder)
         self._head = b""
         try:
@@ -539,8 +540,8 @@ class CountJournal:
             logger.info("%s", ENDS_IN_WORDS[self._fold.ends])
         if folded.new:
             self._counts.append(json.dumps([each.saved() for each in folded.new]).encode() + b"\n")
-            for each in folded.whole:
-                self._unwritten += self._lines(each)
+            for line in chain.from_iterable(map(self._lines, folded.whole)):
+                self._messages.append(line)
         return TakenCounts(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
 
     @property
@@ -556,12 +557,6 @@ class CountJournal:
         on from there.
         """
         self._counts.sync()
-        self._hand_over()
-
-    def _hand_over(self) -> None:
-        for line in self._unwritten:
-            self._messages.append(line)
-        self._unwritten = []
         self._messages.flush()
 
     def _check_clock(self) -> None:
@@ -628,22 +623,21 @@ class CountJournal:
         """Take again what is on disk, and write what is missing of the messages."""
         self._counts.truncate(LineCount.of(self._counts.path).bytes)
         with self._counts.path.open("rb") as counts, self._messages.path.open("rb") as messages:
-            kept = 0
+            kept, is_all = 0, True
             for number, line in enumerate(counts, start=1):
-                for each in self._again(line, number):
-                    for made in self._lines(each):
-                        if self._unwritten or messages.read(len(made)) != made:
-                            self._unwritten.append(made)
-                        else:
-                            kept += len(made)
-            if not self._unwritten and messages.read(1):
+                for made in chain.from_iterable(map(self._lines, self._again(line, number))):
+                    is_all = is_all and messages.read(len(made)) == made
+                    if is_all:
+                        kept += len(made)
+                    else:
+                        self._messages.append(made)
+            if is_all and messages.read(1):
                 raise OutputError(
                     f"{self._messages.path} must be made of {self._counts.path.name}",
                     "messages of counts that are not there",
                     restoring(self._counts.path.name),
                 )
         self._messages.truncate(kept)
-        self._hand_over()
 
     def _again(self, line: bytes, number: int) -> list[StepCount]:
         """What a line gave when it was written."""

@@ -8,7 +8,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -100,6 +100,15 @@ _CONNECT_SECONDS = 20.0
 _LASTING_SECONDS = 10.0  # a shorter connection does not count: the pauses keep growing
 _OTHER_VERSION, _TAKEN_OVER, _NO_RETAIN, _OTHER_QUALITY = 0x84, 0x8E, 0x9A, 0x9B
 _OF_A_TOPIC = frozenset({0x87, 0x90, 0x95, 0x99})  # not authorised, name, too large, format: trying is no use
+_REFUSALS = {
+    _OTHER_VERSION: ("speak our MQTT with", 'set protocol = "auto" in [connect.mqtt]'),
+    _OTHER_QUALITY: (
+        "take messages at least once (QoS 1) from",
+        "set qos = 0 in [connect.mqtt] if counts and releases may be lost on the way",
+    ),
+}
+"""What a broker that refuses us must do, and what helps, by its reason; for any other reason the next."""
+_REFUSAL = ("accept", "check username, password_file and certificate_file, and which clients it accepts")
 _FORBIDDEN_SECONDS = 600.0
 _UNREACHABLE = (
     "check connect.mqtt.broker and network, and whether it speaks TLS (mqtts) or not (mqtt) at this port"
@@ -112,18 +121,6 @@ class Sent(NamedTuple):
 
     number: int
     connection: int
-
-
-@dataclass(frozen=True)
-class SessionTerms:
-    """The protocol and guarantees of a session: fewer than we ask for where the broker grants no more.
-
-    ``quality`` is the quality of service that we publish with: 1 = at least once, 0 = at most once.
-    """
-
-    version: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5
-    quality: int = _AT_LEAST_ONCE
-    retains: bool = True
 
 
 class BrokerSession:
@@ -149,10 +146,10 @@ class BrokerSession:
         self._status = f"{address.under}/status"
         self._own = tuple(f"{address.under}/{name}/" for name in ("status", "releases", "revised"))
         self._is_known = is_known
-        chosen = MQTTProtocolVersion.MQTTv311 if settings.protocol == "3.1.1" else MQTTProtocolVersion.MQTTv5
-        self._terms = SessionTerms(
-            chosen, settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE
-        )
+        # The terms of the session: less than we ask for where the broker grants no more.
+        self._is_old = settings.protocol == "3.1.1"
+        self._quality = settings.least_quality if settings.qos is not None else _AT_LEAST_ONCE  # publishing
+        self._retains = True
         self._granted = _AT_LEAST_ONCE  # the least of the topics
         self._said: set[str] = set()
         self._forbidden: dict[str, float] = {}  # until when nothing is sent to these topics
@@ -176,13 +173,12 @@ class BrokerSession:
         self._refused: dict[int, ReasonCode] = {}
         self._window, self._most_bytes = _MOST_IN_FLIGHT, self._settings.packet_bytes
         self._is_ready, self._code, self._why = False, None, ""
-        settings = self._settings
-        is_old = self._terms.version == MQTTProtocolVersion.MQTTv311
+        settings, is_old = self._settings, self._is_old
         client = paho.Client(
             CallbackAPIVersion.VERSION2,
             self._address.client,
             clean_session=False if is_old else None,
-            protocol=self._terms.version,
+            protocol=MQTTProtocolVersion.MQTTv311 if is_old else MQTTProtocolVersion.MQTTv5,
             reconnect_on_failure=False,
             manual_ack=True,
         )
@@ -193,7 +189,7 @@ class BrokerSession:
         if settings.username is not None:
             secret = settings.password
             client.username_pw_set(settings.username, None if secret is None else secret.get_secret_value())
-        client.will_set(self._status, OFFLINE, self._terms.quality, retain=self._terms.retains)
+        client.will_set(self._status, OFFLINE, self._quality, retain=self._retains)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
@@ -203,20 +199,15 @@ class BrokerSession:
 
     def _connect(self) -> None:
         """Begin to connect; ``OSError`` where nobody is there."""
-        if self._terms.version == MQTTProtocolVersion.MQTTv311:
-            self._client.connect(self._address.host, self._address.port, self._settings.keepalive_seconds)
+        address = self._address.host, self._address.port, self._settings.keepalive_seconds
+        if self._is_old:
+            self._client.connect(*address)
             return
         asked = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         asked.SessionExpiryInterval = self._settings.session_seconds
         asked.ReceiveMaximum = self._most
         asked.MaximumPacketSize = self._settings.packet_bytes
-        self._client.connect(
-            self._address.host,
-            self._address.port,
-            self._settings.keepalive_seconds,
-            clean_start=False,
-            properties=asked,
-        )
+        self._client.connect(*address, clean_start=False, properties=asked)
 
     def open(self, stop: StopRequest | None = None) -> None:
         """Connect for the first time, unless ``stop`` is set; :class:`PeerError` says why that failed."""
@@ -241,7 +232,7 @@ class BrokerSession:
     def weaker(self) -> list[str]:
         """What this broker does not promise, a sentence each."""
         found = []
-        if self._terms.version == MQTTProtocolVersion.MQTTv311:
+        if self._is_old:
             found.append(
                 "MQTT 3.1.1 is spoken: the broker keeps messages for us as long as it likes, and need not "
                 "say that it refuses one of ours."
@@ -251,9 +242,9 @@ class BrokerSession:
                 "Counts come at most once (QoS 0): those sent while nobody is connected, or just before an "
                 "end, are lost."
             )
-        if self._terms.quality == _AT_MOST_ONCE:
+        if self._quality == _AT_MOST_ONCE:
             found.append("Releases go out at most once (QoS 0): one lost on the way is not sent again.")
-        if not self._terms.retains:
+        if not self._retains:
             found.append("The broker retains nothing: whoever subscribes later waits for the next release.")
         if self._passed_over:
             found.append(
@@ -310,10 +301,9 @@ class BrokerSession:
             )
             self._passed_over.add(topic)
             return None
-        info = self._client.publish(topic, payload, self._terms.quality, retain=self._terms.retains)
-        if (
-            info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS or not info.is_published()
-        ):  # at QoS 0 it may be out already
+        info = self._client.publish(topic, payload, self._quality, retain=self._retains)
+        # At QoS 0 it may be out already.
+        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS or not info.is_published():
             self._in_flight[info.mid] = topic
         return Sent(info.mid, self._connection)
 
@@ -364,21 +354,15 @@ class BrokerSession:
 
         Not every broker says what it refuses: some close the connection.
         """
-        terms, settings = self._terms, self._settings
         is_silent = self._code is None and not self._was_ready
-        may_publish_once = settings.least_quality == _AT_MOST_ONCE and terms.quality == _AT_LEAST_ONCE
-        if self._code == _NO_RETAIN and terms.retains:
-            self._terms = replace(terms, retains=False)
-        elif self._code == _OTHER_QUALITY and may_publish_once:
-            self._terms = replace(terms, quality=_AT_MOST_ONCE)
-        elif (
-            (self._code == _OTHER_VERSION or is_silent)
-            and settings.protocol == "auto"
-            and terms.version == MQTTProtocolVersion.MQTTv5
-        ):
-            self._terms = replace(terms, version=MQTTProtocolVersion.MQTTv311)
-        elif is_silent and may_publish_once and terms.version == MQTTProtocolVersion.MQTTv311:
-            self._terms = replace(terms, quality=_AT_MOST_ONCE)
+        may_be_once = self._settings.least_quality == _AT_MOST_ONCE and self._quality == _AT_LEAST_ONCE
+        may_be_old = self._settings.protocol == "auto" and not self._is_old
+        if self._code == _NO_RETAIN and self._retains:
+            self._retains = False
+        elif may_be_old and (self._code == _OTHER_VERSION or is_silent):
+            self._is_old = True
+        elif may_be_once and (self._code == _OTHER_QUALITY or (self._is_old and is_silent)):
+            self._quality = _AT_MOST_ONCE
         else:
             return False
         self._fault = None
@@ -408,8 +392,9 @@ class BrokerSession:
     def _unreachable(self, why: str, remedy: str = _UNREACHABLE) -> PeerError:
         return PeerError(f"the broker {self._address} must answer", why, remedy)
 
-    def _refuse(self, fault: PeerError) -> None:
+    def _refuse(self, must: str, said: str, remedy: str) -> None:
         """End if the broker has never let us do this; if it has, it may be starting up, so keep trying."""
+        fault = PeerError(f"the broker {self._address} must {must}", said, remedy)
         if self._was_ready:
             self._why = str(fault)
             self._client.disconnect()
@@ -428,24 +413,9 @@ class BrokerSession:
     ) -> None:
         if reason.is_failure:
             self._code = reason.value
-            what, remedy = (
-                "accept",
-                "check username, password_file and certificate_file, and which clients it accepts",
-            )
-            if reason.value == _OTHER_VERSION:
-                what, remedy = "speak our MQTT with", 'set protocol = "auto" in [connect.mqtt]'
-            if reason.value == _OTHER_QUALITY:
-                what, remedy = (
-                    "take messages at least once (QoS 1) from",
-                    ("set qos = 0 in [connect.mqtt] if counts and releases may be lost on the way"),
-                )
-            self._refuse(
-                PeerError(
-                    f"the broker {self._address} must {what} client {self._address.client!r}",
-                    f'"{reason}"{_elsewhere(properties)}',
-                    remedy,
-                )
-            )
+            what, remedy = _REFUSALS.get(reason.value, _REFUSAL)
+            said = f'"{reason}"{_elsewhere(properties)}'
+            self._refuse(f"{what} client {self._address.client!r}", said, remedy)
             return
         self._keep_to(properties)
         if (self._was_ready or self._is_known) and not flags.session_present:
@@ -471,12 +441,12 @@ class BrokerSession:
         self._window = min(self._window, getattr(properties, "ReceiveMaximum", self._window))
         self._most_bytes = min(self._most_bytes, getattr(properties, "MaximumPacketSize", self._most_bytes))
         if not getattr(properties, "RetainAvailable", 1):
-            self._terms = replace(self._terms, retains=False)
+            self._retains = False
         if getattr(properties, "MaximumQoS", _AT_LEAST_ONCE) == _AT_MOST_ONCE:
             self._take_at_most_once('"Maximum QoS 0"')
 
     def _subscribe(self, client: paho.Client) -> None:
-        if self._terms.version == MQTTProtocolVersion.MQTTv311:
+        if self._is_old:
             client.subscribe([(topic, _AT_LEAST_ONCE) for topic in self._topics])
             return
         once = SubscribeOptions(_AT_LEAST_ONCE, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
@@ -488,11 +458,9 @@ class BrokerSession:
         for topic, reason in zip(self._topics, reasons, strict=True):
             if reason.is_failure:
                 self._refuse(
-                    PeerError(
-                        f"the broker {self._address} must let client {self._address.client!r} read {topic!r}",
-                        f'"{reason}"',
-                        "let this client read the topic, or correct connect.mqtt.topics",
-                    )
+                    f"let client {self._address.client!r} read {topic!r}",
+                    f'"{reason}"',
+                    "let this client read the topic, or correct connect.mqtt.topics",
                 )
                 return
         self._granted = min((reason.value for reason in reasons), default=_AT_LEAST_ONCE)
@@ -504,14 +472,12 @@ class BrokerSession:
     def _take_at_most_once(self, said: str) -> None:
         """Accept a broker that delivers at most once where the settings allow that; refuse it otherwise."""
         if self._settings.least_quality == _AT_MOST_ONCE:
-            self._terms = replace(self._terms, quality=_AT_MOST_ONCE)
+            self._quality = _AT_MOST_ONCE
             return
         self._refuse(
-            PeerError(
-                f"the broker {self._address} must deliver at least once (QoS 1)",
-                said,
-                "let it grant QoS 1 to this client, or set qos = 0 in [connect.mqtt] if counts may be lost",
-            )
+            "deliver at least once (QoS 1)",
+            said,
+            "let it grant QoS 1 to this client, or set qos = 0 in [connect.mqtt] if counts may be lost",
         )
 
     def _ready(self) -> None:

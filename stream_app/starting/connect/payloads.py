@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from math import floor
 from typing import Any, NamedTuple
@@ -25,62 +24,27 @@ _ROOT = "$"
 _STEP = re.compile(r"\.?([^.\[\]'$]+)|\[(\d{1,6})\]|\['([^']+)'\]")
 
 
-@dataclass(frozen=True)
-class JsonPath:
-    """Names and indices to walk along, from the record or from the payload around it."""
-
-    text: str
-    steps: tuple[str | int, ...]
-    is_from_root: bool
-
-    @classmethod
-    def of(cls, text: str) -> JsonPath:
-        """:class:`SettingsError` for what is no path."""
-        steps: list[str | int] = []
-        position = len(_ROOT) if text.startswith(_ROOT) else 0
-        while position < len(text):
-            found = _STEP.match(text, position)
-            if found is None:
-                break
-            name, index, quoted = found.groups()
-            steps.append(int(index) if index else name or quoted)
-            position = found.end()
-        if not steps or position < len(text):
-            raise SettingsError(
-                "a path into a payload must be names and indices, like time_info.start or $.lines[0].in",
-                repr(text),
-                "write ['a.b'] for a name with a dot in it",
-            )
-        return cls(text, tuple(steps), text.startswith(_ROOT))
-
-    def at(self, payload: Any, record: Any) -> Any:
-        """What stands there, or :data:`ABSENT`."""
-        found = payload if self.is_from_root else record
-        for step in self.steps:
-            if isinstance(step, str) and isinstance(found, Mapping):
-                found = found.get(step, ABSENT)
-            elif isinstance(step, int) and isinstance(found, list) and step < len(found):
-                found = found[step]
-            else:
-                return ABSENT
-        return found
-
-
-@dataclass(frozen=True)
 class FirstOf:
-    """Several paths, of which the first counts that leads somewhere."""
+    """Paths from the record, or from the payload around it, of which the first counts that leads somewhere.
 
-    paths: tuple[JsonPath, ...]
+    :class:`SettingsError` for a text that is no path.
+    """
 
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> FirstOf:
-        """:class:`SettingsError` for what is no path."""
-        return cls(tuple(map(JsonPath.of, texts)))
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+        self._paths = tuple((text.startswith(_ROOT), _steps(text)) for text in texts)
 
     def at(self, payload: Any, record: Any) -> Any:
         """What stands there, or :data:`ABSENT`."""
-        for path in self.paths:
-            found = path.at(payload, record)
+        for is_from_root, steps in self._paths:
+            found = payload if is_from_root else record
+            for step in steps:
+                if isinstance(step, str) and isinstance(found, Mapping):
+                    found = found.get(step, ABSENT)
+                elif isinstance(step, int) and isinstance(found, list) and step < len(found):
+                    found = found[step]
+                else:
+                    found = ABSENT
             if found is not ABSENT:
                 return found
         return ABSENT
@@ -88,13 +52,38 @@ class FirstOf:
     @property
     def beginnings(self) -> list[str]:
         """The names that the paths begin with."""
-        return [str(path.steps[0]) for path in self.paths]
+        return [str(steps[0]) for _, steps in self._paths]
 
     def __bool__(self) -> bool:
-        return bool(self.paths)
+        return bool(self._texts)
 
     def __str__(self) -> str:
-        return " or ".join(path.text for path in self.paths)
+        return " or ".join(self._texts)
+
+
+def _steps(text: str) -> tuple[str | int, ...]:
+    """The names and indices of a path."""
+    steps: list[str | int] = []
+    position = len(_ROOT) if text.startswith(_ROOT) else 0
+    while position < len(text):
+        found = _STEP.match(text, position)
+        if found is None:
+            break
+        name, index, quoted = found.groups()
+        steps.append(int(index) if index else name or quoted)
+        position = found.end()
+    if not steps or position < len(text):
+        raise SettingsError(
+            "a path into a payload must be names and indices, like time_info.start or $.lines[0].in",
+            repr(text),
+            "write ['a.b'] for a name with a dot in it",
+        )
+    return tuple(steps)
+
+
+def _one(text: str | None) -> FirstOf:
+    """The path of a key that need not be set."""
+    return FirstOf(text) if text else FirstOf()
 
 
 def names_with_paths(payload: Any) -> Iterator[tuple[str, str]]:
@@ -118,9 +107,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-]?)(\d{1,2})(?::?([0-5]\d))?|Z|UTC|GMT
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNIT_SECONDS = (604_800, 86_400, 3600, 60, 1)
 _NUMBER = re.compile(r"\d{9,13}(?:\.\d+)?")  # unix seconds or milliseconds as a text
-_ZONE_NAME = re.compile(
-    r"(Z|[+-]\d\d:?\d\d)\[[\w/+-]+\]$", re.IGNORECASE
-)  # as Java writes it, after an offset
+_ZONE_NAME = re.compile(r"(Z|[+-]\d\d:?\d\d)\[[\w/+-]+\]$", re.I)  # as Java writes it, after an offset
 _END_OF_DAY = re.compile(r"([T ])24:00((?::00(?:[.,]0+)?)?)(?=$|[Z+ -])")
 _MOST_HOURS = 15
 _SUMMER = timedelta(hours=1)
@@ -144,8 +131,7 @@ class PayloadTimes:
         if mapping.timezone is not None:
             check_zone(mapping.timezone)
         self._zone = ZoneInfo(mapping.timezone) if mapping.timezone else None
-        self._offset = JsonPath.of(mapping.offset) if mapping.offset else None
-        self._daylight = JsonPath.of(mapping.daylight) if mapping.daylight else None
+        self._offset, self._daylight = _one(mapping.offset), _one(mapping.daylight)
 
     def seconds(self, time: object, payload: Any, record: Any, *, is_end: bool = False) -> int:
         """A time in whole unix seconds; :class:`InputError` for none, and for one that may mean two.
@@ -214,19 +200,19 @@ class PayloadTimes:
 
     def _zone_of(self, payload: Any, record: Any) -> tzinfo | None:
         """The clock's zone: declared, or as the payload says it."""
-        if self._offset is None:
+        if not self._offset:
             return self._zone
         said = self._offset.at(payload, record)
         found = _OFFSET.fullmatch(said.strip()) if isinstance(said, str) else None
         hours = int(found[2] or 0) if found else _MOST_HOURS
         if found is None or hours >= _MOST_HOURS:
             raise InputError(
-                f"{self._offset.text} must be an offset like UTC+8:00",
+                f"{self._offset} must be an offset like UTC+8:00",
                 "nothing" if said is ABSENT else "something else",
                 "correct offset in the mapping, or set timezone",
             )
         ahead = timedelta(hours=hours, minutes=int(found[3] or 0)) * (-1 if found[1] == "-" else 1)
-        if self._daylight is not None and self._daylight.at(payload, record) is True:
+        if self._daylight.at(payload, record) is True:
             ahead += _SUMMER
         return timezone(ahead)
 
@@ -266,7 +252,7 @@ class Versions:
     """Which count of an interval a record has: 1 the first, 2 or more a corrected one, 0 provisional."""
 
     def __init__(self, paths: Sequence[str], numbers: Mapping[str, int]) -> None:
-        self._paths, self._numbers = FirstOf.of(paths), numbers
+        self._paths, self._numbers = FirstOf(*paths), numbers
 
     def of(self, payload: Any, record: Any) -> int:
         """Its number; :class:`InputError` for what is none."""
@@ -291,14 +277,12 @@ class PayloadMap:
 
     def __init__(self, mapping: PayloadSettings) -> None:
         self._map = mapping
-        self._records, self._sensor = FirstOf.of(mapping.records), FirstOf.of(mapping.sensor)
-        self._start, self._end = FirstOf.of(mapping.start), FirstOf.of(mapping.end)
-        self._interval = JsonPath.of(mapping.interval) if mapping.interval else None
-        self._channel = JsonPath.of(mapping.channel) if mapping.channel else None
-        self._uptime = JsonPath.of(mapping.uptime) if mapping.uptime else None
-        self._began = FirstOf.of(mapping.began)
+        self._records, self._sensor = FirstOf(*mapping.records), FirstOf(*mapping.sensor)
+        self._start, self._end = FirstOf(*mapping.start), FirstOf(*mapping.end)
+        self._interval, self._channel = _one(mapping.interval), _one(mapping.channel)
+        self._uptime, self._began = _one(mapping.uptime), FirstOf(*mapping.began)
         self._versions = Versions(mapping.version, mapping.versions)
-        self._counts = [FirstOf.of(mapping.count), *(FirstOf.of([each]) for each in mapping.count_more)]
+        self._counts = [FirstOf(*mapping.count), *map(FirstOf, mapping.count_more)]
         self._times = PayloadTimes(mapping)
         self._topic = _topic_form(mapping.topic)
         self._pattern = _sensor_form(mapping.sensor_pattern)
@@ -418,8 +402,8 @@ class PayloadMap:
             text = matched["sensor"]
         name = self._map.names.get(text, text)
         channel = ""
-        if self._channel is not None:
-            channel = _text(self._channel.at(payload, record), f"the channel at {self._channel.text}")
+        if self._channel:
+            channel = _text(self._channel.at(payload, record), f"the channel at {self._channel}")
             refuse_addresses("payloads", [channel])
         if channel and self._map.channels == "apart":
             name, channel = f"{name}/{channel}", ""
@@ -433,8 +417,8 @@ class PayloadMap:
     def _interval_of(self, payload: Any, record: Any) -> tuple[int | None, int]:
         start, end = self._start.at(payload, record), self._end.at(payload, record)
         lasting = None
-        if self._interval is not None:
-            text = _text(self._interval.at(payload, record), f"the interval at {self._interval.text}")
+        if self._interval:
+            text = _text(self._interval.at(payload, record), f"the interval at {self._interval}")
             start, slash, after = text.partition("/")
             end = after if slash else ABSENT
             start, end, lasting = _without_duration(start, end)
@@ -465,7 +449,7 @@ class PayloadMap:
 
     def _has_worked(self, payload: Any, record: Any) -> bool:
         """Whether the counter worked for enough of the interval: else its count of nobody is none."""
-        if self._uptime is None:
+        if not self._uptime:
             share = record.get(_UPTIME) if isinstance(record, dict) else None
             if _is_share(share):
                 raise InputError(
@@ -478,7 +462,7 @@ class PayloadMap:
         share = self._uptime.at(payload, record)
         if not _is_share(share):
             raise InputError(
-                f"{self._uptime.text} must be a share from 0 to 1",
+                f"{self._uptime} must be a share from 0 to 1",
                 "nothing" if share is ABSENT else "something else",
                 "correct uptime in the mapping",
             )
@@ -565,17 +549,13 @@ def _is_share(value: object) -> bool:
 
 def _check_complete(mapping: PayloadSettings) -> None:
     """:class:`SettingsError` for a mapping that leaves open what counts."""
-    has_time = bool(mapping.interval or mapping.end or mapping.start)
-    if not mapping.count or not has_time or not (mapping.sensor or mapping.topic):
-        lacking = [
-            name
-            for name, is_there in (
-                ("sensor", mapping.sensor or mapping.topic),
-                ("start", has_time),
-                ("count", mapping.count),
-            )
-            if not is_there
-        ]
+    said = {
+        "sensor": mapping.sensor or mapping.topic,
+        "start": mapping.interval or mapping.end or mapping.start,
+        "count": mapping.count,
+    }
+    lacking = [name for name, where in said.items() if not where]
+    if lacking:
         raise SettingsError(
             "a mapping of payloads must say where sensor, time and count stand",
             f"no {', no '.join(lacking)}",

@@ -20,50 +20,26 @@ _CHUNK_BYTES = 1 << 18
 _RELEASES, _REVISED = "releases.jsonl", "revised.jsonl"
 
 
-class FollowedReleases:
-    """What everybody may read of each closed step, in order; of tiered readings the least informed tier.
-
-    ``saved`` is :attr:`reached` of an earlier process; the log of another run is taken from its beginning.
-    :class:`OutputError` for a folder that is none of a run.
-    """
-
-    def __init__(self, folder: Path, saved: Mapping[str, Any] | None = None, name: str = _RELEASES) -> None:
-        self.times = RunTimes(folder)
-        self._path = folder / name
-        self._lines = LineReader(name, _Growing(self._path), saved, keep_torn=True)
-        self._waiting = iter(self._lines)
-
-    @property
-    def reached(self) -> dict[str, int]:
-        """Where the next process continues: after the last release that was given out."""
-        return asdict(self._lines.reached)
-
-    def next(self) -> StepRelease | None:
-        """The next release; None where the run has written none yet."""
-        line = next(self._waiting)
-        if line.data is None:
-            return None
-        return public_release(parsed_line(StepRelease, self._path, line.data))
-
-
 class PublishedLog:
     """All that a run has published, as it comes: its releases, and behind them late and corrected values.
 
-    ``place`` is the file that says how far an earlier process came, with both; None where nobody keeps it.
+    Of tiered readings it is the least informed tier's, what everybody may read. ``place`` is the file that
+    says how far an earlier process came, with both; None where nobody keeps it. The log of another run is
+    taken from its beginning. :class:`OutputError` for a folder that is none of a run.
     """
 
     def __init__(self, folder: Path, place: Path | None) -> None:
+        self.times = RunTimes(folder)
         saved: dict[str, Any] = load_document(place) if place is not None and place.is_file() else {}
         if "line_count" in saved:  # as it was kept before late values were sent
             saved = {_RELEASES: saved}
-        self._logs = {name: FollowedReleases(folder, saved.get(name), name) for name in (_RELEASES, _REVISED)}
-        self._place, self._at = place, _RELEASES
+        self._folder, self._place, self._at = folder, place, _RELEASES
+        self._logs = {
+            name: LineReader(name, _growing(folder / name), saved.get(name), keep_torn=True)
+            for name in (_RELEASES, _REVISED)
+        }
+        self._waiting = {name: iter(log) for name, log in self._logs.items()}
         self.intervals = Intervals.of_run(folder)
-
-    @property
-    def times(self) -> RunTimes:
-        """When the steps of the run begin and end."""
-        return self._logs[_RELEASES].times
 
     @property
     def is_late(self) -> bool:
@@ -73,15 +49,15 @@ class PublishedLog:
     @property
     def reached(self) -> dict[str, dict[str, int]]:
         """Where the next process continues, once the last one given out is where it should be."""
-        return {name: log.reached for name, log in self._logs.items()}
+        return {name: asdict(log.reached) for name, log in self._logs.items()}
 
     def next(self) -> StepRelease | None:
         """The next one; None where the run has written none yet."""
-        for name, log in self._logs.items():
-            release = log.next()
-            if release is not None:
+        for name, waiting in self._waiting.items():
+            line = next(waiting)
+            if line.data is not None:
                 self._at = name
-                return release
+                return public_release(parsed_line(StepRelease, self._folder / name, line.data))
         return None
 
     def keep(self, reached: Mapping[str, Mapping[str, int]] | None = None) -> None:
@@ -98,30 +74,23 @@ def interval_in(entry: SensorValue, intervals: Intervals) -> dict[str, float | i
     return {"low": low, "high": high, "confidence": intervals.level}
 
 
-class _Growing:
+def _growing(path: Path) -> Iterator[bytes]:
     """Whole lines of a file that another process appends to; an empty chunk where none wait, without end.
 
     A torn last line is not read: the run that wrote it may be started again and cut it.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __iter__(self) -> Iterator[bytes]:
-        while not self._path.exists():
-            yield b""
-        with self._path.open("rb") as file:
-            read = 0
-            while True:
-                chunk = file.read(_CHUNK_BYTES)
-                if len(chunk) < _CHUNK_BYTES:
-                    chunk = chunk[: chunk.rfind(b"\n") + 1]
-                read += len(chunk)
-                file.seek(read)
-                if not chunk and self._path.stat().st_size < read:
-                    raise OutputError(
-                        f"{self._path} must only grow",
-                        "a shorter file",
-                        "start again with the run's own folder",
-                    )
-                yield chunk
+    while not path.exists():
+        yield b""
+    with path.open("rb") as file:
+        read = 0
+        while True:
+            chunk = file.read(_CHUNK_BYTES)
+            if len(chunk) < _CHUNK_BYTES:
+                chunk = chunk[: chunk.rfind(b"\n") + 1]
+            read += len(chunk)
+            file.seek(read)
+            if not chunk and path.stat().st_size < read:
+                raise OutputError(
+                    f"{path} must only grow", "a shorter file", "start again with the run's own folder"
+                )
+            yield chunk

@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from email.utils import parsedate_to_datetime
@@ -344,14 +344,8 @@ def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
     """How Observations are read, each datastream's sensor by its id."""
     names = {entity("", identity)[1:-1]: sensor for identity, sensor in settings.datastreams.items()}
     shared = (
-        "decimals",
-        "ends",
-        "tolerance_seconds",
-        "shorter",
-        "timezone",
-        "ambiguous",
-        "interval_seconds",
-        "largest_factor",
+        *("decimals", "largest_factor", "ends", "tolerance_seconds", "shorter", "interval_seconds"),
+        *("timezone", "ambiguous"),
     )
     own = {"names": names, **{name: getattr(settings, name) for name in shared}}
     if settings.version:
@@ -381,16 +375,13 @@ class ObservationReader:
         self._back = (later + 1) * settings.step_seconds if back is None else back
         since = chosen.since or settings.origin
         self._service, self._take, self._place = service, take, place
-        self._settings, self._versions = chosen, FirstOf.of(chosen.version)
-        self._since = since.timestamp()
+        self._settings, self._since = chosen, since.timestamp()
         self._has_looked = False
-        self._ids = tuple(chosen.datastreams)
         self._reached: dict[str, float] = load_document(place) if place.is_file() else {}
 
     async def look(self) -> int:
         """Take what each datastream has that was not read, and a little before it; how many those were."""
-        streams = [self._stream(identity) for identity in self._ids]
-        taken = 0
+        streams, taken = [self._stream(identity) for identity in self._settings.datastreams], 0
         while True:
             for stream in tuple(streams):
                 try:
@@ -407,21 +398,15 @@ class ObservationReader:
             until = min((stream.last for stream in streams if not stream.is_over), default=inf)
             now = time.time()
             found = sorted((each for stream in streams for each in stream.taken(until, now)), key=_by_start)
-            counted = [each for each in found if each.is_counted]
+            counted = [each.payload for each in found if each.payload is not None]
             if counted:
-                self._take([Payload(each.topic, each.payload) for each in counted])
+                self._take(counted)
             taken += len(counted)
             self._keep(streams)
 
     def _stream(self, identity: str) -> _Stream:
         begin = max(self._since, self._reached.get(identity, self._since) - self._back)
-        query = {
-            "$filter": f"phenomenonTime ge {in_words(begin)}",
-            "$orderby": "phenomenonTime asc",
-            "$top": str(self._settings.page),
-            "$select": ",".join(dict.fromkeys([*_FIELDS, *self._versions.beginnings])),
-        }
-        return _Stream(self._service, identity, query, self._settings, self._versions)
+        return _Stream(self._service, self._settings, identity, begin)
 
     def _keep(self, streams: Sequence[_Stream]) -> None:
         """Keep the place behind what is durable; for answers that are not in order, once all are durable."""
@@ -437,14 +422,12 @@ class ObservationReader:
 class _Observation(NamedTuple):
     """One of them; ``start`` of its interval in unix seconds, or of the one before where it says none.
 
-    ``version`` is its number, by which corrected counts come after the first.
+    ``version`` is its number, by which corrected counts come after the first; no ``payload`` is not counted.
     """
 
     start: float
     version: int
-    topic: str
-    payload: bytes
-    is_counted: bool
+    payload: Payload | None
 
 
 _by_start = attrgetter("start", "version")
@@ -454,9 +437,15 @@ _MOST_IN_VAIN = 100
 
 
 class _Pages:
-    """The Observations of a datastream (``Datastreams(7)``) that a query asks for, a page at a time."""
+    """The Observations of a datastream (``Datastreams(7)``) from a time on, a page at a time."""
 
-    def __init__(self, service: SensorThings, name: str, query: Mapping[str, str]) -> None:
+    def __init__(self, service: SensorThings, name: str, since: float, page: int, fields: str) -> None:
+        query = {
+            "$filter": f"phenomenonTime ge {in_words(since)}",
+            "$orderby": "phenomenonTime asc",
+            "$top": str(page),
+            "$select": fields,
+        }
         self._service, self._name, self._query = service, name, query
         self._next: URL | None = service.address(f"{name}/Observations", query)
         self._visited: set[URL] = set()
@@ -465,7 +454,7 @@ class _Pages:
         self._in_vain = 0  # pages since one that brought anything
 
     @property
-    def are_over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether all were read."""
         return self._next is None
 
@@ -505,34 +494,24 @@ class _Pages:
         return found
 
 
-class _Stream:
-    """The Observations of one datastream in the order of their intervals, a page at a time."""
+class _Stream(_Pages):
+    """They themselves, in the order of their intervals, as payloads that wait to be taken."""
 
     def __init__(
-        self,
-        service: SensorThings,
-        identity: str,
-        query: Mapping[str, str],
-        settings: SensorThingsSettings,
-        versions: FirstOf,
+        self, service: SensorThings, settings: SensorThingsSettings, identity: str, since: float
     ) -> None:
-        self.identity, self._settings, self._versions = identity, settings, versions
+        self.identity, self._settings, self._versions = identity, settings, FirstOf(*settings.version)
+        fields = ",".join(dict.fromkeys([*_FIELDS, *self._versions.beginnings]))
+        super().__init__(service, entity("Datastreams", identity), since, settings.page, fields)
         self._zone = None if settings.timezone is None else ZoneInfo(settings.timezone)
-        self._name = entity("Datastreams", identity)
-        self._pages = _Pages(service, self._name, query)
         self.waiting: list[_Observation] = []
         self.last = self.reached = -inf
         self.is_in_order = True
 
-    @property
-    def is_over(self) -> bool:
-        """Whether all pages were read."""
-        return self._pages.are_over
-
     async def fill(self) -> None:
         """Read on where nothing is waiting."""
         while not (self.waiting or self.is_over):
-            self.waiting = [self._observation(each) for each in await self._pages.read()]
+            self.waiting = [self._observation(each) for each in await self.read()]
 
     def taken(self, until: float, now: float) -> list[_Observation]:
         """Those that wait, up to a start; what is later than ``now`` moves no place."""
@@ -543,36 +522,29 @@ class _Stream:
 
     def _observation(self, document: object) -> _Observation:
         """An Observation as JSON; the end of its interval added where the settings say how long one is."""
-        at = _interval(document, self._zone)
-        lasting = self._settings.interval_seconds
-        if isinstance(document, dict) and at is not None and at.end is None and lasting is not None:
+        topic, lasting, version = _TOPIC.format(self._name), self._settings.interval_seconds, 1
+        if not isinstance(document, dict):  # which the mapping refuses
+            return _Observation(self.last, version, Payload(topic, json.dumps(document).encode()))
+        at = None
+        with suppress(ValueError, OverflowError):
+            at = PhenomenonTime.parse(document.get("phenomenonTime"), self._zone)
+        if at is not None and at.end is None and lasting is not None:
             start = at.start - lasting if self._settings.instant == "end" else at.start
             at = PhenomenonTime(start, start + lasting)
             document = document | {"phenomenonTime": f"{in_words(start)}/{in_words(start + lasting)}"}
         if at is not None:
             self.is_in_order &= at.start >= self.last
             self.last = max(self.last, at.start)
-        is_counted = not isinstance(document, dict) or document.get("result") is not None
-        version = 1
-        if isinstance(document, dict) and self._versions:
+        if self._versions:
             said = self._versions.at(document, document)
             document = {name: document[name] for name in _FIELDS if name in document}
             if said is not ABSENT:
                 document[_VERSION] = said
             with suppress(InputError):  # which the mapping says of it, too
                 version = Versions([_VERSION], self._settings.versions).of(document, document)
-        payload = json.dumps(document).encode()
-        return _Observation(self.last, version, _TOPIC.format(self._name), payload, is_counted)
-
-
-def _interval(document: object, zone: ZoneInfo | None) -> PhenomenonTime | None:
-    """When it was counted; None where that is not said in the form of the standard."""
-    if not isinstance(document, dict):
-        return None
-    try:
-        return PhenomenonTime.parse(document.get("phenomenonTime"), zone)
-    except (ValueError, OverflowError):
-        return None
+        is_counted = document.get("result") is not None
+        payload = Payload(topic, json.dumps(document).encode()) if is_counted else None
+        return _Observation(self.last, version, payload)
 
 
 # Releases as Observations of datastreams of our own; the service itself knows which of them are there.
@@ -598,6 +570,12 @@ def observation(times: RunTimes, step: int, entry: SensorValue, intervals: Inter
         "resultQuality": quality,
         "parameters": {"deployment": times.deployment, "step": step, **version},
     }
+
+
+def _key(document: Mapping[str, Any]) -> _Key:
+    """What tells an Observation from others of its datastream."""
+    version = (document.get("parameters") or {}).get("version")
+    return PhenomenonTime.parse(document["phenomenonTime"]).start, float(document["result"]), version
 
 
 _TOTAL = "total "  # before the name of one, which a sensor could have, too
@@ -634,7 +612,7 @@ class ObservationWriter:
                 "none",
                 'set them in [connect.sensorthings.releases]: "sensor" = "id"',
             )
-        self._service, self._page = service, str(settings.page)
+        self._service, self._page = service, settings.page
         self._log, self._totals = PublishedLog(run, place), TotalsWithReleases(run)
         totals = {f"{_TOTAL}{name}": identity for name, identity in settings.totals.items()}
         self._names = {
@@ -642,66 +620,54 @@ class ObservationWriter:
             for name, identity in {**settings.releases, **totals}.items()
         }
         self._last: dict[str, float] = {}  # start of the last interval that each datastream has
-        self._there: dict[
-            str, tuple[float, set[_Key]]
-        ] = {}  # what it has from a start on, where that was asked
-        self._pending: StepRelease | None = None
+        # What it has from a start on, where that was asked.
+        self._there: dict[str, tuple[float, set[_Key]]] = {}
+        self._pending: list[tuple[str, dict[str, Any]]] | None = None  # by sensor or total, of one step
         self.silent = set(settings.releases)
         """Sensors with a datastream, of which this process has seen no release."""
         self.steps = self.values = self.sent = 0
-
-    async def begin(self) -> None:
-        """Ask each datastream how far an earlier process came."""
-        for sensor in self._names:
-            if sensor not in self._last:
-                self._last[sensor] = await self._last_start(sensor)
+        """Steps gone through, values that are there, and those of them sent by this process."""
 
     async def write(self, most: int) -> int:
         """Write the releases of at most so many steps that wait; how many those were.
 
-        Where it raises, what was not written waits for the next call.
+        At first each datastream is asked how far an earlier process came. Where it raises, what was not
+        written waits for the next call.
         """
+        for sensor in [name for name in self._names if name not in self._last]:
+            self._last[sensor] = await self._last_start(sensor)
         for number in range(most):
             if self._pending is None:
                 was_late = self._log.is_late
-                self._pending = self._log.next()
-                if self._pending is None or self._log.is_late != was_late:
+                release = self._log.next()
+                if release is None or self._log.is_late != was_late:
                     self._there.clear()
-            if self._pending is None:
-                return number
-            await self._write_step(self._pending)
+                if release is None:
+                    return number
+                self._pending = list(self._observations(release))
+            for name, document in self._pending:
+                key = _key(document)
+                if not await self._is_there(name, key):
+                    await self._write_one(name, key, document)
+                    self.sent += 1
             self._log.keep()
+            self.values += len(self._pending)
             self.steps += not self._log.is_late
             self._pending = None
         return most
 
-    async def _write_step(self, release: StepRelease) -> None:
-        times, values = self._log.times, 0
+    def _observations(self, release: StepRelease) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What is to be there of a step, by the name of its sensor or total."""
+        log = self._log
         for entry in release.releases:
-            if entry.sensor not in self._names:
-                continue
-            self.silent.discard(entry.sensor)
-            if entry.value is None:
-                continue
-            values += 1
-            start = PhenomenonTime.parse(times.text(entry.first_step(release.step))).start
-            key = (start, float(entry.value), entry.version)
-            if not await self._is_there(entry.sensor, key):
-                await self._write_one(
-                    entry.sensor, key, observation(times, release.step, entry, self._log.intervals)
-                )
-                self.sent += 1
-        for total in () if self._log.is_late else self._totals.with_step(release.step):
+            if entry.sensor in self._names:
+                self.silent.discard(entry.sensor)
+                if entry.value is not None:
+                    yield entry.sensor, observation(log.times, release.step, entry, log.intervals)
+        for total in () if log.is_late else self._totals.with_step(release.step):
             name = f"{_TOTAL}{total.level}/{total.place}"
-            if name not in self._names or total.value is None:
-                continue
-            values += 1
-            key = (PhenomenonTime.parse(total.start).start, float(total.value), None)
-            if not await self._is_there(name, key):
-                level = self._log.intervals.level
-                await self._write_one(name, key, observation_of_total(times, total, level))
-                self.sent += 1
-        self.values += values
+            if name in self._names and total.value is not None:
+                yield name, observation_of_total(log.times, total, log.intervals.level)
 
     async def _is_there(self, sensor: str, key: _Key) -> bool:
         """Whether the datastream has an Observation of this interval with this value (and version)."""
@@ -737,21 +703,13 @@ class ObservationWriter:
     async def _observed(self, sensor: str, since: float) -> set[_Key]:
         """The intervals, values and versions that the datastream has from a start on."""
         fields = "phenomenonTime,result,parameters" if self._log.is_late else "phenomenonTime,result"
-        query = {
-            "$filter": f"phenomenonTime ge {in_words(since)}",
-            "$orderby": "phenomenonTime asc",
-            "$top": self._page,
-            "$select": fields,
-        }
         found: set[_Key] = set()
-        pages = _Pages(self._service, self._names[sensor], query)
-        while not pages.are_over:
+        pages = _Pages(self._service, self._names[sensor], since, self._page, fields)
+        while not pages.is_over:
             for each in await pages.read():
-                try:
-                    start, value = PhenomenonTime.parse(each["phenomenonTime"]).start, float(each["result"])
-                except (TypeError, KeyError, ValueError, OverflowError):
-                    continue  # nothing that we wrote
-                found |= {(start, value, None), (start, value, (each.get("parameters") or {}).get("version"))}
+                with suppress(AttributeError, TypeError, KeyError, ValueError, OverflowError):  # none of ours
+                    key = _key(each)
+                    found |= {key, (*key[:2], None)}
         return found
 
     async def _last_start(self, sensor: str) -> float:
@@ -778,33 +736,21 @@ _WAIT_SECONDS = 0.2
 _STEPS_AT_ONCE = 50
 
 
-class Exchanged(NamedTuple):
-    """What was written: steps gone through, values that are there, and those of them sent by this process.
-
-    ``silent`` are sensors with a datastream of which the run has released nothing.
-    """
-
-    steps: int = 0
-    values: int = 0
-    sent: int = 0
-    silent: tuple[str, ...] = ()
-
-
 def exchange(
     settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, *, once: bool
-) -> Exchanged:
+) -> ObservationWriter | None:
     """``take`` counts and write the releases of ``run`` until ``stop`` is set, or all that is there ``once``.
 
     Either may be None. ``folder`` is the connector's own, where it keeps how far it came with both. Without
     ``once`` a service that does not answer is asked again after ``poll_seconds``, and what fails in one
-    direction does not hold up the other.
+    direction does not hold up the other. The writer says what it has written.
     """
     return asyncio.run(_exchange(settings, take, run, folder, stop, once))
 
 
 async def _exchange(
     settings: Settings, take: Take | None, run: Path | None, folder: Path, stop: StopRequest, once: bool
-) -> Exchanged:
+) -> ObservationWriter | None:
     chosen = settings.connect.sensorthings
     async with SensorThings(chosen) as service:
         reader = writer = None
@@ -820,19 +766,12 @@ async def _exchange(
                 look_at = time.monotonic() + chosen.poll_seconds
             written = 0
             if writer is not None and writing.may_begin:
-                written = await writing.made(_written(writer))
+                written = await writing.made(writer.write(_STEPS_AT_ONCE))
             if once and not written:
                 break
             if not written:
                 await asyncio.sleep(_WAIT_SECONDS)
-    if writer is None:
-        return Exchanged()
-    return Exchanged(writer.steps, writer.values, writer.sent, tuple(sorted(writer.silent)))
-
-
-async def _written(writer: ObservationWriter) -> int:
-    await writer.begin()
-    return await writer.write(_STEPS_AT_ONCE)
+    return writer
 
 
 class _Attempts:

@@ -12,7 +12,6 @@ from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from accounting.settings import HorizonSettings
@@ -31,7 +30,7 @@ from stream_app.starting.counts.count_table import CountTable
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.starting.counts.lines import NamedMoves, ends_of, lines_of
 from stream_app.starting.counts.message_lines import message_lines
-from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, numbers, read_table, texts, usual
+from stream_app.starting.counts.tables import LATITUDES, LONGITUDES, BroughtTable
 from stream_app.watching.wording import UP, ceiling_in_words, in_a_hundred, in_points
 
 # Where sensors stand, from a city's own list of them.
@@ -57,8 +56,8 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     """
     if path is None:
         return tuple(map(SensorPlace, sensors))
-    table = read_table(path)
-    columns = {name: _texts(path, table, name) for name in table.column_names}
+    table = BroughtTable(path)
+    columns = {name: _texts(table, name) for name in table.table.column_names}
     key = max(columns, key=lambda name: len(set(sensors) & set(columns[name])))
     row_of = {name: row for row, name in enumerate(columns[key])}
     missing = [name for name in sensors if name not in row_of]
@@ -71,11 +70,11 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     repeated = [name for name in sensors if columns[key].count(name) > 1]
     if repeated:
         raise InputError(f"sensors file {path} must name each sensor once", repr(repeated[0]), "drop one")
-    lines = lines_of(path, table, columns[key])
-    north, east = usual(table, LATITUDES), usual(table, LONGITUDES)
+    lines = lines_of(table, columns[key])
+    north, east = table.usual(LATITUDES), table.usual(LONGITUDES)
     if north is None or east is None:
         return tuple(SensorPlace(name, moves=lines.get(name)) for name in sensors)
-    degrees = [numbers(path, table, name, nan if lines else None).tolist() for name in (north, east)]
+    degrees = [table.numbers(name, otherwise=nan if lines else None).tolist() for name in (north, east)]
     found = []
     for name in sensors:
         at = [each[row_of[name]] for each in degrees]
@@ -91,10 +90,10 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     return tuple(found)
 
 
-def _texts(path: Path, table: pa.Table, name: str) -> list[str]:
+def _texts(table: BroughtTable, name: str) -> list[str]:
     """The cells of a column; none where they are no texts, so that it names no sensor."""
     try:
-        return texts(path, table, name)
+        return table.texts(name)
     except InputError:
         return []
 
@@ -380,6 +379,18 @@ def write_deployment(
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
+_ASSUMPTION = f"""# Assumed habits
+
+Nobody was measured. {ASSUMED_PRIORS} holds {{label}}.
+Everything computed with them holds for such people only. No count was used to make them.
+
+How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the
+morning on. Chances that each of a person's last {HORIZON} steps is reconstructed:
+
+| habits | mean guess | mean ceiling | most added to anybody |
+|---|---|---|---|"""
+
+
 def assumption_text(label: str, table: Sequence[Dependence]) -> str:
     """What was assumed, and how much the answer depends on it."""
     rows = [
@@ -387,24 +398,7 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
         f"| {in_points(row.most_added, UP)} |"
         for row in table
     ]
-    return "\n".join(
-        [
-            "# Assumed habits",
-            "",
-            f"Nobody was measured. {ASSUMED_PRIORS} holds {label}.",
-            "Everything computed with them holds for such people only. No count was used to make them.",
-            "",
-            f"How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the",
-            f"morning on. Chances that each of a person's last {HORIZON} steps is reconstructed:",
-            "",
-            "| habits | mean guess | mean ceiling | most added to anybody |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            DEPENDS,
-            "",
-        ]
-    )
+    return "\n".join([_ASSUMPTION.format(label=label), *rows, "", DEPENDS, ""])
 
 
 def _write(folder: Path, deployment: NewDeployment) -> None:
@@ -427,24 +421,20 @@ def _write(folder: Path, deployment: NewDeployment) -> None:
 
 def _settings(deployment: NewDeployment) -> str:
     counts = deployment.counts
-    return "\n".join(
-        [
-            "# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml",
-            f"deployment = {json.dumps(deployment.name)}",
-            f"step_seconds = {counts.step_seconds}",
-            f"origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0",
-            f"first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle",
-            f"timezone = {json.dumps(counts.zone)}  # slots follow its clock, days of 23 hours too",
-            f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
-            f"mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest",
-            f"sharpen_operations = {OPERATIONS}  # work for ceilings in a step, of about a nanosecond",
-            "# Raise it with the people you have priors of; page, report and check say whether it suffices.",
-            'sensors = "sensors.json"',
-            'locations = "locations.txt"',
-            "",
-            "[release]",
-            'mechanism = "gaussian"',
-            f"sigma = {deployment.sigma:g}  # standard deviation of the noise, in people: yours to decide",
-            "",
-        ]
-    )
+    return f"""# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml
+deployment = {json.dumps(deployment.name)}
+step_seconds = {counts.step_seconds}
+origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0
+first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle
+timezone = {json.dumps(counts.zone)}  # slots follow its clock, days of 23 hours too
+horizon = {HORIZON}  # steps of which an observer tries to tell where a person was
+mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest
+sharpen_operations = {OPERATIONS}  # work for ceilings in a step, of about a nanosecond
+# Raise it with the people you have priors of; page, report and check say whether it suffices.
+sensors = "sensors.json"
+locations = "locations.txt"
+
+[release]
+mechanism = "gaussian"
+sigma = {deployment.sigma:g}  # standard deviation of the noise, in people: yours to decide
+"""

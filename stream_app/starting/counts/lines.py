@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
-
-import pyarrow as pa
 
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.tables import texts, usual
+from stream_app.starting.counts.tables import BroughtTable
 
 NamedMoves = tuple[tuple[str, str], ...]
 """From which place to which; none of a counter of which it is not known yet what it stands between."""
@@ -20,20 +17,20 @@ _BOTH, _ONE, _LINE, _PLACE = "both", "one", "line", "place"
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
 
 
-def lines_of(path: Path, table: pa.Table, names: Sequence[str]) -> dict[str, NamedMoves]:
+def lines_of(table: BroughtTable, names: Sequence[str]) -> dict[str, NamedMoves]:
     """The moves of the counters that are no counters of a place; ``names`` are those of the table's rows.
 
     Columns ``from`` and ``to`` name the places on either side, several with ``;`` between. Both directions
     are counted unless ``direction`` is one. A counter of ``kind`` line without them has no moves yet.
     """
     found: dict[str, NamedMoves] = {}
-    cells = {key: _cells(path, table, key) for key in _COLUMNS}
+    cells = {key: _cells(table, key) for key in _COLUMNS}
     if not {_LINE, _PLACE} & set(cells["kind"]):
         cells["kind"] = [""] * len(names)  # a column of something else
     for name, *row in zip(names, *cells.values(), strict=True):
         start, end = (tuple(filter(None, map(str.strip, side.split(";")))) for side in row[:2])
         direction, kind = row[2:]
-        where = f"counter {name!r} of {path}"
+        where = f"counter {name!r} of {table.path}"
         if kind not in ("", _LINE, _PLACE):
             raise InputError(f"kind of {where} must be {_LINE} or {_PLACE}", repr(kind), "correct it")
         if not start and not end:
@@ -52,13 +49,13 @@ def lines_of(path: Path, table: pa.Table, names: Sequence[str]) -> dict[str, Nam
     return found
 
 
-def _cells(path: Path, table: pa.Table, key: str) -> list[str]:
+def _cells(table: BroughtTable, key: str) -> list[str]:
     """A column's cells, empty without it; words that we know in small letters.
 
     Columns ``from`` and ``to`` of dates say when a device was there, and nothing of places.
     """
-    column = usual(table, (key,))
-    cells = [""] * len(table) if column is None else texts(path, table, column)
+    column = table.usual((key,))
+    cells = [""] * len(table) if column is None else table.texts(column)
     if key not in ("from", "to"):
         return [cell.lower() for cell in cells]
     return [""] * len(cells) if all(_DATE.match(cell) for cell in cells if cell) else cells

@@ -164,7 +164,7 @@ def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
             with pq.ParquetFile(path) as file:
                 opened = OpenedTable(path, [name for name in file.schema_arrow.names if name])
         elif kind in (".xlsx", ".xlsm", ".xls", ".ods"):
-            opened = _opened_cells(path, *_sheet_rows(path, layout), layout)
+            opened = _opened_cells(path, _sheet_rows(path, layout), layout)
         elif kind in (".json", ".jsonl", ".ndjson", ".geojson"):
             opened = _opened_records(path, layout)
         else:
@@ -319,7 +319,7 @@ def _header(
     return line, joined
 
 
-def _sheet_rows(path: Path, layout: FilesMap) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+def _sheet_rows(path: Path, layout: FilesMap) -> list[tuple[int, list[str]]]:
     """The rows of a workbook's sheet as texts; blank ones are left out."""
     try:
         import python_calamine
@@ -355,7 +355,7 @@ def _sheet_rows(path: Path, layout: FilesMap) -> tuple[list[tuple[int, list[str]
         )
     rows = sheets[layout.sheet] if layout.sheet is not None else next(iter(full.values()), [])
     texts = [(number, [_cell(each) for each in row]) for number, row in enumerate(rows, start=1)]
-    return [(number, row) for number, row in texts if any(row)], ()
+    return [(number, row) for number, row in texts if any(row)]
 
 
 def _cell(value: object) -> str:
@@ -378,9 +378,7 @@ def _cell(value: object) -> str:
     return str(value).strip()
 
 
-def _opened_cells(
-    path: Path, numbered: list[tuple[int, list[str]]], remarks: tuple[str, ...], layout: FilesMap
-) -> OpenedTable:
+def _opened_cells(path: Path, numbered: list[tuple[int, list[str]]], layout: FilesMap) -> OpenedTable:
     if not numbered:
         raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
     line, names = _header(path, numbered[:_HEAD_ROWS], layout)
@@ -393,7 +391,7 @@ def _opened_cells(
     }
     named = [name for name in names if name]
     table = pa.table(columns) if len(columns) == len(named) else None
-    return OpenedTable(path, named, line + 1, rows=table, remarks=remarks)
+    return OpenedTable(path, named, line + 1, rows=table)
 
 
 # A week in blocks: the line of the weekdays, which of them is in and out, and a line for each hour; above a
@@ -406,7 +404,7 @@ WEEK_COLUMNS = ("Date", "Time", "Sensor", "Channel", "Count")
 
 def _opened_week(path: Path, layout: FilesMap, week: date) -> OpenedTable:
     if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
-        lines = [cells for _, cells in _sheet_rows(path, layout)[0]]
+        lines = [cells for _, cells in _sheet_rows(path, layout)]
     else:
         with pa.input_stream(str(path), compression=compression_of(path)) as content:
             read = content.read()
@@ -579,35 +577,9 @@ def no_table(path: Path, error: Exception) -> InputError:
 # Cells: texts and counts as they are written.
 
 _EMPTY_CELLS = (
-    "",
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "NaN",
-    "nan",
-    "null",
-    "NULL",
-    "None",
-    "none",
-    "-",
-    "--",
-    "–",
-    "—",
-    "ND",
-    "N.D.",
-    "n.d.",
-    "k.A.",
-    "k. A.",
-    "KA",
-    "*",
-    "...",
-    "#",
-    "?",
-    "missing",
-    "Missing",
-    "N.B.",
-    "s.d.",
+    *("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-", "--", "–", "—"),
+    *("ND", "N.D.", "n.d.", "k.A.", "k. A.", "KA", "*", "...", "#", "?"),
+    *("missing", "Missing", "N.B.", "s.d."),
 )
 """How cells without a count are written."""
 _THOUSANDS = "^[0-9]{1,3}([., '\u2019\u00a0\u202f][0-9]{3})+$"
@@ -695,48 +667,60 @@ def columns_in_words(table: pa.Table) -> str:
 LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
-def usual(table: pa.Table, names: tuple[str, ...]) -> str | None:
-    """The column of one of these names, None where there is none; capitals do not matter."""
-    found = {name.strip().lower(): name for name in table.column_names}
-    return next((found[name] for name in names if name in found), None)
+class BroughtTable:
+    """A table and the file it is of, which errors name."""
 
+    def __init__(self, path: Path, table: pa.Table | None = None) -> None:
+        self.path = path
+        self.table = read_table(path) if table is None else table
 
-def needed(path: Path, table: pa.Table, names: tuple[str, ...], what: str) -> str:
-    """The same; :class:`InputError` where there is none."""
-    found = usual(table, names)
-    if found is None:
-        raise InputError(
-            f"{path} must have a column {what}: {', '.join(names)}",
-            columns_in_words(table),
-            "rename the column, or give the file it is in",
-        )
-    return found
+    def __len__(self) -> int:
+        return len(self.table)
 
+    def usual(self, names: Sequence[str]) -> str | None:
+        """The column of one of these names, None where there is none; capitals do not matter."""
+        found = {name.strip().lower(): name for name in self.table.column_names}
+        return next((found[name] for name in names if name in found), None)
 
-def texts(path: Path, table: pa.Table, name: str) -> list[str]:
-    """Every cell as text, empty where there is none."""
-    try:
-        return ["" if cell is None else str(cell).strip() for cell in text_column(table, name).to_pylist()]
-    except UnicodeDecodeError:
-        raise InputError(
-            f"column {name!r} of {path} must be text", "other bytes", "save it as UTF-8"
-        ) from None
-
-
-def numbers(path: Path, table: pa.Table, name: str, otherwise: float | None = None) -> NDArray[np.float64]:
-    """Every cell as a number, ``otherwise`` where it is empty; :class:`InputError` names the row."""
-    found = np.empty(len(table))
-    for row, cell in enumerate(texts(path, table, name)):
-        is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
-        try:
-            value = otherwise if is_empty else float(cell)
-        except ValueError:
-            value = None
-        if value is None or not (is_empty or np.isfinite(value)):
+    def needed(self, names: Sequence[str], what: str) -> str:
+        """The same; :class:`InputError` where there is none."""
+        found = self.usual(names)
+        if found is None:
             raise InputError(
-                f"column {name!r} of {path} must hold numbers",
-                f"something else in row {row + 1}",
-                "correct it",
+                f"{self.path} must have a column {what}: {', '.join(names)}",
+                columns_in_words(self.table),
+                "rename the column, or give the file it is in",
             )
-        found[row] = value
-    return found
+        return found
+
+    def texts(self, column: str | Sequence[str], what: str = "") -> list[str]:
+        """Every cell of a column, or of the :meth:`needed` one, as text; empty where there is none."""
+        name = column if isinstance(column, str) else self.needed(column, what)
+        try:
+            cells = text_column(self.table, name).to_pylist()
+        except UnicodeDecodeError:
+            raise InputError(
+                f"column {name!r} of {self.path} must be text", "other bytes", "save it as UTF-8"
+            ) from None
+        return ["" if cell is None else str(cell).strip() for cell in cells]
+
+    def numbers(
+        self, column: str | Sequence[str], what: str = "", otherwise: float | None = None
+    ) -> NDArray[np.float64]:
+        """The same as numbers, ``otherwise`` where a cell is empty; :class:`InputError` names the row."""
+        name = column if isinstance(column, str) else self.needed(column, what)
+        found = np.empty(len(self))
+        for row, cell in enumerate(self.texts(name)):
+            is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
+            try:
+                value = otherwise if is_empty else float(cell)
+            except ValueError:
+                value = None
+            if value is None or not (is_empty or np.isfinite(value)):
+                raise InputError(
+                    f"column {name!r} of {self.path} must hold numbers",
+                    f"something else in row {row + 1}",
+                    "correct it",
+                )
+            found[row] = value
+        return found

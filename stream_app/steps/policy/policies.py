@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -83,17 +84,9 @@ class Decided(NamedTuple):
     @classmethod
     def of(cls, decision: Decision, *, in_crowd: bool) -> Decided:
         """A decision with its reason as a message; ``in_crowd`` by ceilings against the crowd adversary."""
-        why = DecisionReason(
-            reason=decision.reason,
-            people=decision.people,
-            allowed=decision.allowed,
-            natural=decision.natural,
-            over=decision.over,
-            cleared=decision.cleared,
-            rounds=decision.rounds,
-            adversary="crowd" if in_crowd else None,
-        )
-        return cls(decision.schedule, why)
+        named = DecisionReason.model_fields.keys() - {"adversary"}
+        found = {name: getattr(decision, name) for name in named}
+        return cls(decision.schedule, DecisionReason(**found, adversary="crowd" if in_crowd else None))
 
 
 class Policy(Protocol):
@@ -409,33 +402,26 @@ def _budget_policy(
             "neither",
             "set release.budget.risk or release.budget.added",
         )
-    wishes = {
-        name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
+    exceptions = {
+        name: _wishes(f"release.sensors.{name}", exception, settings, designs)
+        for name, exception in settings.sensors.items()
     }
-    return BudgetPolicy(
-        registry,
-        SensorWishes(
-            noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
-            max_sigma=budget.max_sigma,
-            raw=budget.raw,
-        ),
-        wishes,
-        limit,
-        SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
-        announced,
-        budget.look_ahead,
-    )
+    default = _wishes("release.budget", SensorPolicy(), settings, designs)
+    search = SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors)
+    return BudgetPolicy(registry, default, exceptions, limit, search, announced, budget.look_ahead)
 
 
-def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
-    """What is wanted of one sensor; a mechanism of its own is the only one it is released with."""
-    budget, where = settings.budget, f"release.sensors.{name}"
+def _wishes(where: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
+    """What a section says of its sensors; a mechanism of its own is the only one they are released with."""
+    budget = settings.budget
     sigmas = budget.sigmas if policy.sigmas is None else policy.sigmas
     own = None
     if mechanism_of(policy, settings) != BUDGET:
         own = _mechanism(where, policy, settings, designs)
+    with _named_by(f"{where}.sigmas"):
+        noised = tuple(map(Gaussian, sigmas))
     return SensorWishes(
-        noised=tuple(_gaussian(f"{where}.sigmas", sigma) for sigma in sigmas),
+        noised=noised,
         max_sigma=budget.max_sigma if policy.max_sigma is None else policy.max_sigma,
         raw=budget.raw if policy.raw is None else policy.raw,
         weight=policy.weight,
@@ -443,19 +429,19 @@ def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs:
     )
 
 
-def _gaussian(where: str, sigma: float) -> Gaussian:
+@contextmanager
+def _named_by(where: str) -> Iterator[None]:
+    """Say which key of the settings names a mechanism that there is not."""
     try:
-        return Gaussian(sigma)
+        yield
     except MechanismError as error:
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
 
 
 def designs_of(settings: ReleaseSettings) -> Designs:
     """The deployment's noise design, which a schedule or log may name; :class:`SettingsError` for none."""
-    try:
+    with _named_by("release.covariance"):
         return NO_DESIGNS if settings.covariance is None else Designs.load([settings.covariance])
-    except MechanismError as error:
-        raise SettingsError(f"release.covariance: {error.must}", error.got, error.remedy) from error
 
 
 def _mechanism(
@@ -463,11 +449,9 @@ def _mechanism(
 ) -> StepMechanism:
     """The mechanism a section of the settings names; tiers and covariance are the deployment's."""
     name, parameters = policy_parameters(policy, release)
-    try:
+    with _named_by(where):
         if name == Correlated.name and designs.noises and not parameters:
             return CorrelatedSteps(designs.noises[0])
         if name == Tiered.name and not parameters:
             return Tiered(tuple(release.tiers.items()))
         return mechanisms.parse(name, parameters, designs)
-    except MechanismError as error:
-        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error

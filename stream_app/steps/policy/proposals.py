@@ -135,6 +135,12 @@ class Proposal(_Question):
         return self
 
     @property
+    def asked(self) -> tuple[object, ...]:
+        """What all rounds of one question have in common."""
+        about = self.source, self.step, self.options, self.sensors
+        return (*about, self.coming, self.crowd, self.windows)
+
+    @property
     def crowds(self) -> StepCrowd | None:
         """What each of the sensors hides among; None where the limit is not on risks in the crowd."""
         return None if self.crowd is None else tuple(map(SensorCrowd, self.crowd))
@@ -239,41 +245,25 @@ class Respondent:
                 proposal.limit,
                 "start all workers with the same settings",
             )
-        counts = self._questions(proposal).count_over(proposal.schedules(self._registry), proposal.enough)
+        found = self._questions(proposal).count_over(proposal.schedules(self._registry), proposal.enough)
         return Answer(
             proposal=proposal.identity,
             step=proposal.step,
             round=proposal.round,
             partition=self._partition,
-            people=counts.people,
-            natural_now=counts.natural_now,
-            natural=counts.natural,
-            over=counts.over,
-            cleared=counts.cleared,
-            natural_ahead=counts.natural_ahead or None,
+            **asdict(found) | {"natural_ahead": found.natural_ahead or None},
         )
 
     def _questions(self, proposal: Proposal) -> NextStep | NextStepOfWindows:
         """The what-if state of the step, found once for all rounds that one source asks about it."""
-        if (
-            self._last_question is None
-            or proposal.round == 0
-            or not _continues(self._last_question[0], proposal)
-        ):
+        last = self._last_question
+        if last is None or proposal.round == 0 or last[0].asked != proposal.asked:
             sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
             coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
             open_windows = proposal.open_windows(self._registry) or ()
             announced = AnnouncedStep(sensors, proposal.crowds, coming, open_windows)
-            self._last_question = proposal, self._what_if.next_step(announced)
-        return self._last_question[1]
-
-
-def _continues(earlier: Proposal, later: Proposal) -> bool:
-    """Whether both are rounds of one question."""
-    return (earlier.source, earlier.step, earlier.options, earlier.sensors) == (
-        *(later.source, later.step),
-        *(later.options, later.sensors),
-    ) and (earlier.coming, earlier.crowd, earlier.windows) == (later.coming, later.crowd, later.windows)
+            last = self._last_question = proposal, self._what_if.next_step(announced)
+        return last[1]
 
 
 class Negotiation:

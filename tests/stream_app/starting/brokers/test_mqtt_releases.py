@@ -11,7 +11,7 @@ import pytest
 
 from stream_app.exceptions import OutputError
 from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases
-from stream_app.starting.connect.released import FollowedReleases
+from stream_app.starting.connect.released import PublishedLog
 from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, publish_all, session, settings_for
 from tests.stream_app.starting.brokers.run_folder import add_steps, noised, released, run_folder
 from tests.watching.services import wait_until
@@ -79,7 +79,7 @@ def test_of_tiers_only_what_is_for_everybody_goes_out(tmp_path: Path) -> None:
     tiers = {"public": {"epsilon": 0.1, "value": 5}, "city": {"epsilon": 1.0, "value": 9}}
     entry = {"sensor": "mill", "mechanism": "tiered", "epsilon": 0.1, "value": 5, "tiers": tiers}
     (run / "releases.jsonl").write_bytes(released(0, entry))
-    release = FollowedReleases(run).next()
+    release = PublishedLog(run, None).next()
     assert release is not None
     assert b"9" not in release.line()
     assert release.releases[0].tiers is None
@@ -90,7 +90,7 @@ def test_a_log_that_was_cut_is_not_published_from(tmp_path: Path) -> None:
     """Releases only grow; another file in their place ends the connector with a sentence."""
     run = run_folder(tmp_path / "run")
     add_steps(run, 0, (1, 2))
-    log = FollowedReleases(run)
+    log = PublishedLog(run, None)
     assert [log.next() is None for _ in range(3)] == [False, False, True]
     (run / "releases.jsonl").write_bytes(b"")
     with pytest.raises(OutputError, match="must only grow"):

@@ -18,6 +18,7 @@ import pytest
 from aiohttp import web
 
 from stream_app.exceptions import PeerError, SettingsError
+from stream_app.setup.sections import SensorThingsSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import sensorthings
 from stream_app.starting.connect.intake import Payload
@@ -28,6 +29,7 @@ from stream_app.starting.connect.sensorthings import (
     SensorThings,
     entity,
 )
+from stream_app.steps import Total, TotalsWithReleases
 from tests.stream_app.starting.brokers.mosquitto import certificates
 from tests.stream_app.starting.brokers.run_folder import add_late, add_steps, noised, run_folder
 from tests.stream_app.starting.brokers.sensorthings_service import (
@@ -68,7 +70,6 @@ def written(settings: Settings, run: Path, place: Path | None = None) -> None:
     async def write() -> None:
         async with SensorThings(settings.connect.sensorthings) as service:
             writer = ObservationWriter(service, settings.connect.sensorthings, run, place)
-            await writer.begin()
             while await writer.write(2):
                 pass
 
@@ -253,6 +254,32 @@ def test_an_answer_that_is_lost_writes_nothing_twice(tmp_path: Path, monkeypatch
         add_steps(run, len(VALUES), (7,))
         written(settings_for(url, releases={"mill": "9"}), run)
     assert [each["result"] for each in service.observations["9"]] == [*VALUES, 7]
+
+
+def test_a_total_that_the_service_refuses_waits_with_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Totals are handed out with their step once: what is refused of them is sent by the next attempt."""
+    of = ("hour by sensor", "mill", 0, 0, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z")
+    totals = {0: [Total(*of, cells=1, of=1, value=14, people=14, sigma=None, low=None, high=None)]}
+    monkeypatch.setattr(TotalsWithReleases, "with_step", lambda self, step: totals.pop(step, []))
+    service, run = Datastreams(), run_folder(tmp_path / "run")
+    add_steps(run, 0, VALUES)
+    service.observations.update({"9": [], "8": []})
+    service.failures = ["kept", "kept", "kept", 403]
+
+    async def write(settings: SensorThingsSettings) -> None:
+        async with SensorThings(settings) as there:
+            writer = ObservationWriter(there, settings, run)
+            with pytest.raises(PeerError, match="status 403"):
+                await writer.write(9)
+            await writer.write(9)
+
+    with serving(service) as url:
+        given = {"releases": {"mill": "9"}, "totals": {"hour by sensor/mill": "8"}}
+        asyncio.run(write(settings_for(url, **given).connect.sensorthings))
+    assert [each["result"] for each in service.observations["9"]] == [*VALUES]
+    assert [each["result"] for each in service.observations["8"]] == [14]
 
 
 def test_an_observation_of_the_future_holds_back_no_release(tmp_path: Path) -> None:
