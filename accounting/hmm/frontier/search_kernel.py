@@ -343,43 +343,64 @@ def _begin_search(
 
 
 @inline
-def lengthen(memory: SearchMemory, expanded: int, parent: int, guess: int, mistakes: int) -> None:
-    """``C`` of the parent's guesses and this one more, as number ``expanded``."""
+def _lengthen(
+    person: LocalChain,
+    memory: SearchMemory,
+    first: int,
+    expanded: int,
+    parent: int,
+    guess: int,
+    mistakes: int,
+) -> None:
+    """``C`` of the parent's guesses and this place or label, as number ``expanded``."""
     prefix, ahead, nothing = memory.prefix, memory.ahead, spread_out(0.0)
     _, rows, width = prefix.shape
-    here, before = expanded * rows * width, parent * rows * width
-    for x in range(0, width, 8):
-        less = nothing
+    if is_labelled(person.chain):
+        places = person.start.size
+        label = person.chain.label[slot_of(person, first + memory.length[parent])]
+        cost = label[places]
         for m in range(mistakes + 1):
-            more = load(ahead, before + m * width + x)
-            store(replaced(less, guess - x, more), prefix, here + m * width + x)
-            less = more
+            for x in range(places):
+                if cost == 0 or label[x] == guess:
+                    prefix[expanded, m, x] = ahead[parent, m, x]
+                else:
+                    prefix[expanded, m, x] = ahead[parent, m - cost, x] if m >= cost else 0.0
+    else:
+        here, before = expanded * rows * width, parent * rows * width
+        for x in range(0, width, 8):
+            less = nothing
+            for m in range(mistakes + 1):
+                more = load(ahead, before + m * width + x)
+                store(replaced(less, guess - x, more), prefix, here + m * width + x)
+                less = more
     memory.length[expanded] = memory.length[parent] + 1
     memory.origin[expanded, 0] = parent
     memory.origin[expanded, 1] = guess
 
 
 @inline
-def is_dominated(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
-    """Whether the last one is nowhere above another of its length and last guess.
+def _is_dominated(
+    memory: SearchMemory, table: NDArray[np.float64], kind: int, expanded: int, mistakes: int
+) -> bool:
+    """Whether the last one's row of ``table`` is nowhere above that of another of its length and ``kind``.
 
-    If not, it is kept as one of these. Only prefixes with the same last guess are compared: after another one
-    the mass without a mistake is at another place, so neither is ever nowhere above the other.
+    If not, it is kept as one of these. Of places only prefixes with the same last guess are compared: after
+    another one the mass without a mistake is at another place, so neither is ever nowhere above the other.
     """
-    prefix, alike, newest = memory.prefix, memory.alike, memory.newest
-    _, rows, width = prefix.shape
-    here, guess, length = expanded * rows * width, memory.origin[expanded, 1], memory.length[expanded]
-    other, is_dominated = newest[length, guess], False
+    alike, newest = memory.alike, memory.newest
+    _, rows, width = table.shape
+    here, length = expanded * rows * width, memory.length[expanded]
+    other, is_dominated = newest[length, kind], False
     while other >= 0 and not is_dominated:
         there, is_dominated = other * rows * width, True
         for x in range(0, (mistakes + 1) * width, 8):
-            if is_any_above(load(prefix, here + x), load(prefix, there + x)):
+            if is_any_above(load(table, here + x), load(table, there + x)):
                 is_dominated = False
                 break
         other = alike[other]
     if not is_dominated:
-        alike[expanded] = newest[length, guess]
-        newest[length, guess] = expanded
+        alike[expanded] = newest[length, kind]
+        newest[length, kind] = expanded
         memory.is_moved[expanded] = False
     return is_dominated
 
@@ -449,32 +470,6 @@ def look_far_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mi
 
 
 @inline
-def _lengthen_by_label(
-    person: LocalChain,
-    memory: SearchMemory,
-    first: int,
-    expanded: int,
-    parent: int,
-    guess: int,
-    mistakes: int,
-) -> None:
-    """:func:`lengthen` by a label."""
-    prefix, ahead, step = memory.prefix, memory.ahead, memory.length[parent]
-    places = person.start.size
-    label = person.chain.label[slot_of(person, first + step)]
-    cost = label[places]
-    for m in range(mistakes + 1):
-        for x in range(places):
-            if cost == 0 or label[x] == guess:
-                prefix[expanded, m, x] = ahead[parent, m, x]
-            else:
-                prefix[expanded, m, x] = ahead[parent, m - cost, x] if m >= cost else 0.0
-    memory.length[expanded] = step + 1
-    memory.origin[expanded, 0] = parent
-    memory.origin[expanded, 1] = guess
-
-
-@inline
 def _look_ahead_of_label(memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int) -> None:
     """:func:`look_ahead` after a label, along the entries of each row."""
     prefix, ahead, rows, evidence = memory.prefix, memory.ahead, memory.rows, memory.evidence
@@ -489,26 +484,6 @@ def _look_ahead_of_label(memory: SearchMemory, slot: int, step: int, expanded: i
                     ahead[expanded, m, np.uint64(rows.column[j])] += mass * rows.value[j]
         for y in range(width):
             ahead[expanded, m, y] *= evidence[step, y]
-
-
-@inline
-def _is_dominated_ahead(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
-    """:func:`is_dominated` by ``w``, among all of the same length."""
-    ahead, alike, newest = memory.ahead, memory.alike, memory.newest
-    _, rows, width = ahead.shape
-    here, length = expanded * rows * width, memory.length[expanded]
-    other, is_dominated = newest[length, 0], False
-    while other >= 0 and not is_dominated:
-        there, is_dominated = other * rows * width, True
-        for x in range(0, (mistakes + 1) * width, 8):
-            if is_any_above(load(ahead, here + x), load(ahead, there + x)):
-                is_dominated = False
-                break
-        other = alike[other]
-    if not is_dominated:
-        alike[expanded] = newest[length, 0]
-        newest[length, 0] = expanded
-    return is_dominated
 
 
 @inline
@@ -569,50 +544,18 @@ def complete(
 
 
 @inline
-def _lengthen_by(
-    person: LocalChain,
-    memory: SearchMemory,
-    first: int,
-    expanded: int,
-    parent: int,
-    guess: int,
-    mistakes: int,
-) -> None:
-    """``C`` of the parent's guesses and this place or label, as number ``expanded``."""
-    if is_labelled(person.chain):
-        _lengthen_by_label(person, memory, first, expanded, parent, guess, mistakes)
-    else:
-        lengthen(memory, expanded, parent, guess, mistakes)
-
-
-@inline
 def _is_new(person: LocalChain, memory: SearchMemory, at: int, expanded: int, mistakes: int) -> bool:
     """Whether the last one may be worth more than those expanded; ``w`` of step ``at`` is filled then."""
     step, slot = memory.length[expanded], slot_of(person, at - 1)
     if is_labelled(person.chain):
         _look_ahead_of_label(memory, slot, step, expanded, mistakes)
-        return not _is_dominated_ahead(memory, expanded, mistakes)
-    is_new = not is_dominated(memory, expanded, mistakes)
+        return not _is_dominated(memory, memory.ahead, 0, expanded, mistakes)
+    is_new = not _is_dominated(memory, memory.prefix, memory.origin[expanded, 1], expanded, mistakes)
     if is_new and memory.full.is_there.size > 0:
         look_ahead(person.chain, memory, slot, step, expanded, mistakes)
     elif is_new:
         look_far_ahead(memory, slot, step, expanded, mistakes)
     return is_new
-
-
-@inline
-def _completion(
-    person: LocalChain,
-    memory: SearchMemory,
-    expanded: int,
-    gains: NDArray[np.float64],
-    at: int,
-    mistakes: int,
-) -> float:
-    """The largest completion of the children of the last one, in step ``at``."""
-    if is_labelled(person.chain):
-        return _complete_labels(person, memory, expanded, gains, at, mistakes)
-    return complete(memory, expanded, gains, at, mistakes)
 
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
@@ -660,7 +603,10 @@ def search(
     while True:
         step = memory.length[expanded]
         if expanded == 0 or _is_new(person, memory, first + step, expanded, mistakes):
-            completion = _completion(person, memory, expanded, gains, first + step, mistakes)
+            if is_labelled(person.chain):
+                completion = _complete_labels(person, memory, expanded, gains, first + step, mistakes)
+            else:
+                completion = complete(memory, expanded, gains, first + step, mistakes)
             guess = memory.best[expanded]
             if expanded == 0 and completion <= slack:
                 memory.spent[0] += 1
@@ -682,7 +628,7 @@ def search(
                 break
             parent = memory.parent[0]
             guess, open_count = take_child(memory, open_count, attained)
-        _lengthen_by(person, memory, first, expanded, parent, guess, mistakes)
+        _lengthen(person, memory, first, expanded, parent, guess, mistakes)
     memory.spent[0] += expanded
     bound = max(attained, memory.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)
