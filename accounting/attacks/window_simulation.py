@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.attacks.noised_draws_kernel import WindowSimulation
 from accounting.bounds.noised.own_counts_bound import Asked, States, chain_of, states_of
 from accounting.exposure import Exposure
-from accounting.exposure.drawing import (
-    new_walker,
-    noise_tables,
-    own_releases,
-    released_steps,
-    value_tables,
-)
+from accounting.exposure.drawing import new_walker, noise_tables, own_releases, released_steps, value_tables
 from accounting.exposure.own_counts import OwnWindow, own_count, own_window
 from accounting.hmm.forward_viterbi import smallest_entry
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Integers32
 from models.priors.chain import LocalChain
 from models.releases import WindowRelease
 
@@ -31,7 +25,7 @@ _VISITS = 3  # to the chain in each step of a draw
 _MOST_STATES = 1 << 13  # in one step
 
 
-def window_simulation(exposure: Exposure, draws: int, blind: NDArray[np.int32]) -> WindowSimulation:
+def window_simulation(exposure: Exposure, draws: int, blind: Integers32) -> WindowSimulation:
     """The person's states, and the counts that tell them apart, of the sensors that are followed.
 
     An attack need not use everything that is published. Of the sensors those that reveal most for the values

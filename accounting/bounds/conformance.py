@@ -11,7 +11,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import ALL_BOUNDS, is_probability, own_bound, question
@@ -19,6 +18,7 @@ from accounting.exposure import Exposure
 from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.mechanisms import Gaussian, Mechanism, Raw
+from models.numerics.arrays import Floats
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
@@ -61,8 +61,8 @@ class BoundCheck:
 
 class _Case(NamedTuple):
     exposure: Exposure
-    matrices: NDArray[np.float64]  # (slots, K, K)
-    start: NDArray[np.float64]
+    matrices: Floats  # (slots, K, K)
+    start: Floats
     counted: list[list[tuple[tuple[int, ...], Mechanism]]]  # places and mechanism of each step's sensors
 
     def in_words(self, mistakes: int) -> str:
@@ -207,7 +207,7 @@ def _best_successes(case: _Case) -> list[float]:
     return [float(((wrong <= mistakes) @ joint).max(axis=0).sum()) for mistakes in range(steps)]
 
 
-def _channel(places: int, where: Sequence[int], mechanism: Mechanism) -> NDArray[np.float64]:
+def _channel(places: int, where: Sequence[int], mechanism: Mechanism) -> Floats:
     """What a count, less the others in it, shows of each place (K, values); unlikely values are one."""
     law = mechanism.noise_law()
     assert law is not None, "nothing is suppressed in these cases"

@@ -13,14 +13,7 @@ from accounting.exposure import Exposure, baseline, check_mistakes, prior_guess,
 from accounting.exposure.own_counts import OwnCount, own_count, window_information
 from accounting.exposure.step_information import observe
 from accounting.numerics import divergence_root, most_moved
-from models.releases import (
-    SensorRelease,
-    ShownPlaces,
-    StepSchedule,
-    WindowRelease,
-    shown_places,
-    together,
-)
+from models.releases import SensorRelease, ShownPlaces, StepSchedule, WindowRelease, shown_places, together
 
 
 def in_steps(

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from models.arguments import checked
 from models.exceptions import MechanismError
 from models.mechanisms.base import AddedNoise, NoiseFamily, NoiseLaw
@@ -20,6 +17,7 @@ from models.noise import (
     large_sigma_information_table,
     noise_information_table,
 )
+from models.numerics.arrays import Integers, Words
 
 
 @checked(MechanismError)
@@ -38,7 +36,7 @@ class Gaussian(AddedNoise):
         check_sigma(self.sigma)
         object.__setattr__(self, "sigma", float(self.sigma))
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """Counts (n,) plus the noise that the uniform bits ``words`` (n, 2) stand for; may be negative."""
         return counts + discrete_gaussian_table(self.sigma).sample(words)
 

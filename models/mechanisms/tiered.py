@@ -9,9 +9,6 @@ from functools import lru_cache
 from math import exp, tanh
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
@@ -24,6 +21,7 @@ from models.noise import (
     check_levels,
     geometric_table,
 )
+from models.numerics.arrays import Integers, Words
 
 _PREFIX = "epsilon_"
 _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -79,11 +77,11 @@ class Tiered(AddedNoise):
         """The best-informed tier's level, nats: what any coalition learns about one count, at most."""
         return self.tiers[-1][1]
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """The best-informed tier's values (n,) of counts (n,) for uniform bits ``words`` (n, 2)."""
         return self.publish_tiers(counts, words)[:, -1].copy()
 
-    def publish_tiers(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish_tiers(self, counts: Integers, words: Words) -> Integers:
         """Every tier's values (n, tiers) of counts (n,), in the order of ``tiers``; one chain a count."""
         levels = [epsilon for _, epsilon in self.tiers]
         return counts[:, None] + chain_noise(levels, expand_words(words, len(levels)))

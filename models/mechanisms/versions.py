@@ -9,7 +9,6 @@ from math import prod, sqrt
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.mechanisms.base import (
     Composite,
@@ -34,6 +33,7 @@ from models.noise import (
     scaled_entropy_table,
     shift_probability,
 )
+from models.numerics.arrays import Floats, Integers, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class SeenRelease(NoPromises, Tabulated):
         """Those of the release."""
         return self.inner.parameters
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    def publish(self, counts: Integers, words: Words) -> Integers | None:
         """As the release."""
         return self.inner.publish(counts, words)
 
-    def outputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
+    def outputs(self) -> tuple[Floats, Floats, float] | None:
         """Probabilities of what comes out if the person is not counted, and if, and what they leave out.
 
         None for an erasure channel, which shows the exact count with the probability stated, else nothing.
@@ -214,7 +214,7 @@ def _missed(part: Mechanism) -> float:
     return truncated_mass(part) if law is None else law.truncated_mass
 
 
-def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:
+def _laws(parts: tuple[Mechanism, ...]) -> list[Floats] | None:
     """The law of each value's noise (n,); None where one of them has no law of a single number and step."""
     laws = [None if isinstance(part, DrawnPerWindow) else part.noise_law() for part in parts]
     if any(law is None for law in laws):

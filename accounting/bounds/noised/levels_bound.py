@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_bound import MOST_PLACES
 from accounting.bounds.noised.sandwich_kernel import FEW_LAWS
@@ -18,6 +17,7 @@ from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import seen_step
 from accounting.exposure.step_information.likelihood_levels import in_order, own_channels, own_signals
+from models.numerics.arrays import Floats
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
@@ -26,7 +26,7 @@ _LOWERING = 4.0  # times the work that completions of exact counts may take
 
 
 def levels_success(
-    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: NDArray[np.float64], wanted: int
+    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: Floats, wanted: int
 ) -> float | None:
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 

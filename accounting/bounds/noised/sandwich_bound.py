@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
     AS_LOW_AS_MAY_BE,
@@ -25,14 +24,9 @@ from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import StepObservation
 from accounting.exposure.step_information.likelihood_levels import CHANCES, HARDLY_EVER, OwnSignals
-from accounting.exposure.step_information.rays import (
-    FEW_OUTPUTS,
-    Rays,
-    exact_rays,
-    few_rays,
-    rays_of,
-)
+from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, exact_rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism
+from models.numerics.arrays import Flags, Floats
 from models.priors.chain import LocalChain
 
 MOST_PLACES = 100  # of one person: covering a law takes the cube
@@ -42,18 +36,13 @@ class _Signal(NamedTuple):
     """One sensor in one step, as far as it can count the person."""
 
     step: int
-    cover: NDArray[np.bool_]  # (K,)
+    cover: Flags  # (K,)
     rays: Rays
     mechanism: Mechanism | None  # whose outputs they are; None: as if the count were exact
 
 
 def sandwich_in_log(
-    exposure: Exposure,
-    window: tuple[int, int],
-    mistakes: int,
-    ends: NDArray[np.float64],
-    wanted: int,
-    known: float = 1.0,
+    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: Floats, wanted: int, known: float = 1.0
 ) -> float | None:
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
@@ -108,7 +97,7 @@ def own_signals_of(exposure: Exposure, t: int) -> list[_Signal]:
     it counts as exact.
     """
     observation = exposure.observations[t]
-    covers: dict[int, NDArray[np.bool_]] = {}
+    covers: dict[int, Flags] = {}
     for x in np.flatnonzero(exposure.hits[t]).tolist():
         for sensor in observation.outcomes[exposure.labels[t, x]]:
             covers.setdefault(sensor, np.zeros(exposure.place_count, np.bool_))[x] = True

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from accounting.bounds.patterns.exact import renewal_success
 from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.moment import Size, affordable_vectors
-from accounting.bounds.patterns.raw_success_kernel import (
-    Outside,
-    history_laws,
-    unobserved,
-)
+from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws, unobserved
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import inline
 from models.priors.chain import LocalChain, is_labelled
 
@@ -79,12 +73,7 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 @inline
 def least_raw_success(
-    person: LocalChain,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-    outside: Outside,
-    mistakes: int,
-    vectors: int,
+    person: LocalChain, hits: Flags, marginal: Floats, outside: Outside, mistakes: int, vectors: int
 ) -> float:
     """The optimum where it is known, else the frontier bound, of exact counts as everybody's are bounded.
 

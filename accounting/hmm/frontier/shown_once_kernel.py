@@ -25,10 +25,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.frontier.search_kernel import SearchMemory, search
 from accounting.hmm.propagation import predict
+from models.numerics.arrays import Floats
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import LocalChain, is_labelled, mistake_cost, slot_of
 
@@ -38,10 +38,10 @@ _SLACK = 5e-4  # of what is left to win: a search may end so early
 class FirstRight(NamedTuple):
     """Scratch of :func:`first_right_bound`."""
 
-    here: NDArray[np.float64]  # (K,) law of a step
-    ahead: NDArray[np.float64]  # (K,) of the next one
-    best: NDArray[np.float64]  # (s + 1,) won if the first right guess is there
-    total: NDArray[np.float64]  # (s + 1,)
+    here: Floats  # (K,) law of a step
+    ahead: Floats  # (K,) of the next one
+    best: Floats  # (s + 1,) won if the first right guess is there
+    total: Floats  # (s + 1,)
 
 
 @jit
@@ -53,12 +53,12 @@ def new_first_right(places: int, mistakes: int) -> FirstRight:
 @bare_jit
 def _first_right_label(
     person: LocalChain,
-    weight: NDArray[np.float64],
-    law: NDArray[np.float64],
+    weight: Floats,
+    law: Floats,
     first: int,
     last: int,
-    gains: NDArray[np.float64],
-    bound: NDArray[np.float64],
+    gains: Floats,
+    bound: Floats,
     work: FirstRight,
 ) -> None:
     """:func:`first_right_bound` by labels."""
@@ -94,12 +94,12 @@ def _first_right_label(
 @bare_jit
 def first_right_bound(
     person: LocalChain,
-    weight: NDArray[np.float64],
-    law: NDArray[np.float64],
+    weight: Floats,
+    law: Floats,
     first: int,
     last: int,
-    gains: NDArray[np.float64],
-    bound: NDArray[np.float64],
+    gains: Floats,
+    bound: Floats,
     work: FirstRight,
 ) -> None:
     """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes: shown at the first guess that is right.
@@ -146,9 +146,9 @@ def first_right_bound(
 class Lowering(NamedTuple):
     """Scratch of :func:`lower_completion`."""
 
-    law: NDArray[np.float64]  # (K,)
-    here: NDArray[np.float64]  # (K,), zeros
-    value: NDArray[np.float64]  # (s + 1,)
+    law: Floats  # (K,)
+    here: Floats  # (K,), zeros
+    value: Floats  # (s + 1,)
     first_right: FirstRight
 
 
@@ -162,11 +162,11 @@ def new_lowering(places: int, mistakes: int) -> Lowering:
 @bare_jit
 def lower_completion(
     person: LocalChain,
-    weight: NDArray[np.float64],
-    possible: NDArray[np.float64],
+    weight: Floats,
+    possible: Floats,
     t: int,
     last: int,
-    gains: NDArray[np.float64],
+    gains: Floats,
     expansions: int,
     memory: SearchMemory,
     work: Lowering,
