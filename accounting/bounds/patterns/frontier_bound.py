@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accounting.bounds.patterns.exact import renewal_success
-from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
+from accounting.bounds.patterns.frontier_kernel import frontier_effort, frontier_of, raw_channels
 from accounting.bounds.patterns.moment import Size, affordable_vectors
 from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws, unobserved
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
@@ -48,7 +48,8 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
         return None
     shown_once = affordable_completions(size, mistakes, 2 * wanted)
     effort = frontier_effort(vectors, shown_once)
-    return float(raw_frontier(exposure.person, exposure.hits, exposure.marginal, mistakes, outside, effort))
+    channels = raw_channels(exposure.hits)
+    return float(frontier_of(exposure.person, channels, exposure.marginal, mistakes, outside, effort))
 
 
 def frontier_bound(question: Question) -> float | None:
@@ -85,7 +86,8 @@ def least_raw_success(
     if mistakes == 0 and not is_labelled(person.chain):
         success = renewal_success(person, hits, outside)
     elif vectors > 0:
-        success = raw_frontier(person, hits, marginal, mistakes, outside, frontier_effort(vectors))
+        effort = frontier_effort(vectors)
+        success = frontier_of(person, raw_channels(hits), marginal, mistakes, outside, effort)
     return success
 
 

@@ -576,11 +576,3 @@ def _lifted(won: Floats, lift: int) -> tuple[Floats, Floats]:
             lifted[m, n + lift] = won[m, n]
             total[m] += won[m, n]
     return lifted, total
-
-
-@jit
-def raw_frontier(
-    person: LocalChain, hits: Flags, marginal: Floats, mistakes: int, outside: Outside, effort: FrontierEffort
-) -> float:
-    """:func:`frontier_of` exact counts, where ``hits`` (T, K) says."""
-    return frontier_of(person, raw_channels(hits), marginal, mistakes, outside, effort)

@@ -19,7 +19,6 @@ from accounting.bounds.patterns.frontier_kernel import (
     frontier_effort,
     frontier_of,
     raw_channels,
-    raw_frontier,
 )
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws, unobserved
 from accounting.bounds.protocol import Question
@@ -122,7 +121,9 @@ def horizon_bound(
     ends = future_ends(person, last, after, marginal[last], most)
     inside = slice(first, last + 1)
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
-    return raw_frontier(start, hits[inside], marginal[inside], mistakes, Outside(laws, shown, ends), effort)
+    return frontier_of(
+        start, raw_channels(hits[inside]), marginal[inside], mistakes, Outside(laws, shown, ends), effort
+    )
 
 
 def check(rng: np.random.Generator, largest: int, longest: int) -> float:
@@ -187,7 +188,7 @@ def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(s
     hits = (case.labels > 0) & (marginal > 0.0)
     mistakes, outside = int(rng.integers(len(hits))), unobserved(case.start)
     effort = frontier_effort(4, int(rng.choice([-1, 8])))
-    raw = raw_frontier(case.person, hits, marginal, mistakes, outside, effort)
+    raw = frontier_of(case.person, raw_channels(hits), marginal, mistakes, outside, effort)
     joined = raw_channels(hits)
     step, place = np.nonzero(hits)
     apart = raw_channels(np.zeros((step.size, hits.shape[1]), np.bool_))._replace(time=step.copy())

@@ -16,7 +16,7 @@ import pytest
 from accounting.bounds import Effort, horizon_risk
 from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
-from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of, raw_frontier
+from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of, raw_channels
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, window_of
@@ -92,7 +92,7 @@ def searched_bounds(
     ends = future_ends(person, last, hits[last + 1 : seen], marginal[last], most)
     start = window_of(exposure, first, last).person
     outside = Outside(laws, shown, ends)
-    raw = raw_frontier(start, hits[inside], marginal[inside], mistakes, outside, effort)
+    raw = frontier_of(start, raw_channels(hits[inside]), marginal[inside], mistakes, outside, effort)
     places = exposure.place_count
     before, left_out = own_signals(exposure.chain, hits[:first], marginal[:first], log.rows, 0, True)
     few = int(rng.choice([1, 2, 8]))
