@@ -5,7 +5,7 @@ Passing proves nothing: a bound that fails is refuted, one that passes was not r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -96,7 +96,8 @@ def check_bound(
         raise ArgumentError("cases must be at least 1", cases, "take 60")
     questions = answered = 0
     failures = []
-    for case in _cases(cases):
+    for seed in range(cases):
+        case = _random_case(np.random.default_rng(seed))
         steps = case.exposure.steps
         for mistakes, best in enumerate(_best_successes(case)):
             questions += 1
@@ -148,11 +149,6 @@ def register_bound(name: str, compute: Compute, *, is_vouched: bool = False) -> 
                 "correct it, or register it without is_vouched to see it beside the ceiling",
             )
     ALL_BOUNDS.register(name, own_bound(name, compute, is_vouched))
-
-
-def _cases(count: int) -> Iterator[_Case]:
-    for seed in range(count):
-        yield _random_case(np.random.default_rng(seed))
 
 
 def _random_case(rng: np.random.Generator) -> _Case:

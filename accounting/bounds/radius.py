@@ -224,12 +224,6 @@ def _log_ratio(q: float, p: float) -> float:
 
 
 @jit
-def _bernoulli(p: float, q: float) -> float:
-    """``d(p || q)``."""
-    return relative_entropy_term(p, q) + relative_entropy_term(1.0 - p, 1.0 - q)
-
-
-@jit
 def _renyi_bernoulli(u: float, bound: float, order: float) -> float:
     """``d_a(u || B)``; each term is what is left of ``(q / p)^a - 1 - a (q / p - 1)``, as for ``a = 1``."""
     if u >= 1.0:
@@ -245,7 +239,12 @@ def raised_by_reversed(bound: float, relative_entropy: float) -> float:
     """``sup {u : d(B || u) <= KL(P || Q)}``."""
     if bound >= 1.0 or relative_entropy <= 0.0:
         return min(1.0, bound)
-    root = bracket(lambda u: _bernoulli(bound, u) <= relative_entropy, bound, 1.0).first_false
+
+    def is_near(u: float) -> bool:
+        apart = relative_entropy_term(bound, u) + relative_entropy_term(1.0 - bound, 1.0 - u)
+        return bool(apart <= relative_entropy)
+
+    root = bracket(is_near, bound, 1.0).first_false
     return min(1.0, root * (1.0 + ROOT_MARGIN))
 
 

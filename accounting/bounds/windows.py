@@ -116,7 +116,7 @@ def window_risk(
         confidence=least.confidence,
         baseline=without,
         bounds=bounds,
-        information_nats=window_information(exposure, published, first, last).total,
+        information_nats=window_information(exposure, published, first, last),
         own_counts=owns,
     )
 
@@ -151,7 +151,7 @@ def _bounds_by_name(
         found = step_risk((), effort)
         return {found.by: found.certified}
     certain = replace(effort, draws=0)
-    information = window_information(exposure, published, first, last).total
+    information = window_information(exposure, published, first, last)
     guess = prior_guess(window_of(exposure, first, last), mistakes).best
     revealed = sum(own.information_nats for own in windows)  # given the steps' releases: not carried
     bounds = {

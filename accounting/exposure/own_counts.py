@@ -315,24 +315,8 @@ def _moved_together(mass: Floats, matrix: Floats, times: Sequence[Integers]) -> 
 # count whole.
 
 
-@dataclass(frozen=True, slots=True)
-class WindowInformation:
-    """Bounds (nats) on what the releases say of a horizon: from before it, inside, and after it."""
-
-    carried: float
-    inside: float
-    later: float
-
-    @property
-    def total(self) -> float:
-        """The bound on what everything together reveals."""
-        return self.carried + self.inside + self.later
-
-
-def window_information(
-    exposure: Exposure, own_counts: Sequence[OwnCount], first: int, last: int
-) -> WindowInformation:
-    """What releases with these own counts say of the steps ``first..last`` (inclusive).
+def window_information(exposure: Exposure, own_counts: Sequence[OwnCount], first: int, last: int) -> float:
+    """The bound (nats) on what releases with these own counts say of the steps ``first..last`` (inclusive).
 
     :class:`~accounting.exceptions.HorizonError` for a horizon outside the exposure's steps.
     """
@@ -348,4 +332,4 @@ def window_information(
             inside += own.information_nats
     nothing = np.zeros(exposure.steps)
     carried = carried_forward(exposure, nothing, before, first)
-    return WindowInformation(carried, inside, carried_backward(exposure, nothing, after, last))
+    return carried + inside + carried_backward(exposure, nothing, after, last)

@@ -459,7 +459,8 @@ class MoveCounts:
         """For each slot a constraint on the moves of counters that have none in common; else several."""
         least, places = self.people if self.least is None else self.least, len(locations)
         _check_columns("counts of moves", (self.slot, least), slots, places)
-        wrong = [name for name, ends in zip(self.names, self.moves, strict=True) if not _are_in(ends, places)]
+        each = zip(self.names, self.moves, strict=True)
+        wrong = [name for name, ends in each if ((ends < 0) | (ends >= places)).any()]
         if wrong:
             must = f"moves that {wrong[0]!r} counts must go between locations in 0..{places - 1}"
             raise PersonaError(must, "others", "correct the table")
@@ -479,10 +480,6 @@ class MoveCounts:
                 ranged = _ranged(table, least[own], self.people[own], total)
                 found.append(table if self.least is None else ranged)
         return found
-
-
-def _are_in(ends: Integers, places: int) -> bool:
-    return bool(((ends >= 0) & (ends < places)).all())
 
 
 def _ranged(table: Constraint, least: Floats, most: Floats, total: float) -> Constraint:

@@ -17,6 +17,7 @@ from models.mechanisms.base import (
     NoiseWindow,
     PublishesTiers,
     Tabulated,
+    computed_once,
     errors_of_recipients,
     public_error,
     truncated_mass,

@@ -8,19 +8,28 @@ tests for a mechanism's class.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from models.exceptions import MechanismError
 from models.noise import FAITHFUL_LOG_RATIO, CorrelatedNoise, InformationTable, IntegerTable, binary_entropy
 from models.numerics.arrays import Floats, Integers, Words
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def computed_once(most: int) -> Callable[[Method], Method]:
+    """A method that is computed once for equal mechanisms, which are frozen values; ``most`` are kept."""
+    return cast(Callable[[Method], Method], lru_cache(most))
+
 
 # A mechanism's parameters as messages and schedules give them: numbers by name.
 

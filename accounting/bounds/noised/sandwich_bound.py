@@ -22,7 +22,6 @@ from accounting.bounds.noised.sandwich_kernel import (
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
-from accounting.exposure.step_information import StepObservation
 from accounting.exposure.step_information.likelihood_levels import CHANCES, HARDLY_EVER, OwnSignals
 from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, exact_rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism
@@ -105,7 +104,7 @@ def own_signals_of(exposure: Exposure, t: int) -> list[_Signal]:
     for sensor, cover in sorted(covers.items()):
         mechanism = observation.mechanisms[sensor]
         is_own = mechanism.noise_law() is not None and not isinstance(mechanism, DrawnPerWindow)
-        if is_own or _is_separate(observation):
+        if is_own or observation.is_separate:
             found.append(_Signal(t, cover, rays_of(mechanism), mechanism))  # type: ignore[arg-type]
         else:
             found.append(_Signal(t, cover, exact_rays(), None))
@@ -125,11 +124,6 @@ def _within_log(asked: LogQuestion) -> float | None:
     """Noised counts of history and horizon, and of the future what exact counts would show."""
     window = asked.first, asked.last
     return sandwich_in_log(asked.exposure, window, asked.mistakes, asked.ends, asked.effort.vectors)
-
-
-def _is_separate(observation: StepObservation) -> bool:
-    """Whether no count of a step says anything of another."""
-    return observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
 
 
 def _arrays(signals: Sequence[_Signal], places: int) -> OwnSignals:

@@ -297,7 +297,7 @@ class NextStep:
         self._locations = self._population.location_count
         self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
         self._headroom = _headroom(self._view.accounts, self._prospect.limits, self._step)
-        rows = [self._labels(later) for later in announced.coming]
+        rows = [_raw_labels(later, self._locations) for later in announced.coming]
         coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
         self._informed = None if what_if.informed is None else NextStep(what_if.informed, announced)
         self._check = self._refined_check(what_if, announced) if what_if.refines else None
@@ -486,10 +486,6 @@ class NextStep:
         steps = np.ones(self._view.accounts.since.size, dtype=np.int64)
         count_reaches(self._view.accounts.population, coming, steps)
         return steps
-
-    def _labels(self, sensors: Sequence[Sensor]) -> Integers32:
-        """The outcome of each location if these sensors are raw, (M,)."""
-        return _raw_labels(sensors, self._locations)
 
 
 def _headroom(accounts: Accounts, limits: Limits, step: int) -> Headroom:

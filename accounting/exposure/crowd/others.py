@@ -52,6 +52,7 @@ from models.mechanisms import (
     Raw,
     SeenRelease,
     Tabulated,
+    computed_once,
     counted_again,
     revealed_by_shift,
     shares_noise,
@@ -113,17 +114,13 @@ class Crowded(SeenRelease):
         noise = self.inner.noise_law() if self.inner.noise_family in _SYMMETRIC else None
         return outputs_among(self.hiding, noise, self.share, self.most_counts)
 
+    @computed_once(4096)
     def information_table(self) -> InformationTable:
         """The smaller of what the crowd leaves and what the noise does."""
-        return _information_table(self)
-
-
-@lru_cache(4096)
-def _information_table(crowded: Crowded) -> InformationTable:
-    hidden, alone = scaled_entropy_table(crowded.share), crowded.alone
-    if crowded.is_erased or not isinstance(alone, Tabulated):
-        return hidden
-    return least_information(hidden, alone.information_table())
+        hidden, alone = scaled_entropy_table(self.share), self.alone
+        if self.is_erased or not isinstance(alone, Tabulated):
+            return hidden
+        return least_information(hidden, alone.information_table())
 
 
 LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)

@@ -368,7 +368,7 @@ def seen_step(observation: StepObservation) -> SeenSteps:
 
 
 def _seen(observation: StepObservation) -> SeenSteps:
-    sees_separately = observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
+    sees_separately = observation.is_separate
     kinds: dict[Mechanism, int] = {}
     kind = [kinds.setdefault(each, len(kinds)) for each in observation.mechanisms]
     tables = [levels_of(each) for each in kinds] if sees_separately else [_RAW]  # type: ignore[arg-type]

@@ -365,6 +365,11 @@ class StepObservation:
         members = list(chain.from_iterable(self.outcomes))
         return len(set(members)) == len(members)
 
+    @property
+    def is_separate(self) -> bool:
+        """Whether no count says anything of another."""
+        return self.is_disjoint and all(len(own) == 1 for own in self.outcomes[1:])
+
     @cached_property
     def view(self) -> StepView:
         """The step in the form kernels read. A mechanism without a table counts as exact: errs upwards."""
