@@ -43,7 +43,14 @@ from accounting.bounds.noised.sandwich_kernel import (
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns.frontier_bound import least_raw_success
-from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
+from accounting.bounds.patterns.frontier_kernel import (
+    EXPANSIONS,
+    SEQUENCES,
+    FrontierQuestion,
+    frontier_effort,
+    frontier_of,
+    noised_effort,
+)
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -331,17 +338,10 @@ def _by_telling_apart(
     left_out = past.left_out
     for g in range(time.size):
         left_out += seen.tables.left_out[channel[g]] + SHOWN
-    found = told_apart(
-        raw.person,
-        raw.hits,
-        raw.marginal,
-        time,
-        cover,
-        shift[channel],
-        Outside(past.laws, np.zeros(cover.shape[1]), np.ones((1, cover.shape[1]))),
-        horizon.mistakes,
-        horizon.vectors,
-    )
+    outside = Outside(past.laws, np.zeros(cover.shape[1]), np.ones((1, cover.shape[1])))
+    effort = frontier_effort(horizon.vectors)
+    asked = FrontierQuestion(raw.person, raw.marginal, horizon.mistakes, outside, effort)
+    found = told_apart(asked, raw.hits, time, cover, shift[channel])
     return min(1.0, found + left_out)
 
 
@@ -354,7 +354,8 @@ def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Pa
     most, effort = SEQUENCES * vectors, noised_effort(vectors)
     channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
     outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
-    found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
+    asked = FrontierQuestion(raw.person, raw.marginal, horizon.mistakes, outside, effort)
+    found = frontier_of(asked, channels)
     return min(1.0, found + past.left_out)
 
 

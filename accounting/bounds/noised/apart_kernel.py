@@ -36,16 +36,14 @@ import numpy as np
 
 from accounting.bounds.patterns.frontier_kernel import (
     FrontierEffort,
+    FrontierQuestion,
     Scores,
     frontier_by_score,
-    frontier_effort,
     raw_channels,
 )
-from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure.step_information.likelihood_levels import LevelTables, OwnChannels
 from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import LocalChain
 
 SHOWN = 1e-8  # probability with which a count may be shown as it is: to be added to the bound
 _MOST_SCORES = 64
@@ -213,25 +211,16 @@ def _go_down(line: _Line, tilt: float, log_gamma: float, least: Floats, lowest: 
 
 
 @jit
-def told_apart(
-    person: LocalChain,
-    hits: Flags,
-    marginal: Floats,
-    time: Integers,
-    cover: Flags,
-    shift: Floats,
-    outside: Outside,
-    mistakes: int,
-    vectors: int,
-) -> float:
+def told_apart(asked: FrontierQuestion, hits: Flags, time: Integers, cover: Flags, shift: Floats) -> float:
     """Bound on the success of who sees the sensor-steps behind ``hits`` (T, K), and the laws outside.
 
     ``time``, ``cover`` (G, K) and ``shift`` (G,) are those of the sensor-steps; nobody is shown from outside.
     ``SHOWN`` and what outputs leave out is to be added.
     """
-    effort, one = frontier_effort(vectors), Scores(np.zeros(hits.shape, np.int64), 1, 0)
+    person, marginal, mistakes, outside, effort = asked
+    one = Scores(np.zeros(hits.shape, np.int64), 1, 0)
     scores, nothing, unit = _scores(marginal, time, cover, shift)
-    won = frontier_by_score(person, raw_channels(hits), marginal, mistakes, outside, effort, scores)
+    won = frontier_by_score(asked, raw_channels(hits), scores)
     score = unit * (np.arange(scores.size).astype(np.float64) - scores.nought)
     rounded = _OF_SQUARES * (2 + time.size) * (nothing + np.abs(score))
     distance, together = np.sqrt(np.maximum(nothing + score + rounded, _ROUNDING)), won.sum(axis=0)
@@ -248,8 +237,10 @@ def told_apart(
         if number >= _TILTS:
             tilt = _SMALL_TILT * (_TILTS + 1 - number)
         channels, lacking = _weighed(time, cover, shift, scores.lift, tilt * unit)
-        finer = FrontierEffort(vectors, effort.tolerance * math.exp(-lacking), effort.expansions, -1)
-        least = frontier_by_score(person, channels, marginal, mistakes, outside, finer, one)[:, 0]
+        tolerance = effort.tolerance * math.exp(-lacking)
+        finer = FrontierEffort(effort.vectors, tolerance, effort.expansions, -1)
+        again = FrontierQuestion(person, marginal, mistakes, outside, finer)
+        least = frontier_by_score(again, channels, one)[:, 0]
         least *= math.exp(lacking) if lacking <= _MOST_LOG else np.inf
         least[np.isnan(least)] = np.inf
         _go_down(line, tilt, -tilt * usual, least, lowest)

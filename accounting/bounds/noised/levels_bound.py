@@ -11,7 +11,7 @@ from accounting.bounds.noised.sandwich_kernel import FEW_LAWS
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import affordable_completions
-from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
+from accounting.bounds.patterns.frontier_kernel import SEQUENCES, FrontierQuestion, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
@@ -61,7 +61,8 @@ def levels_success(
         share = _LOWERING / prod(channels.size.tolist())
         shown_once = affordable_completions(size, mistakes, 2 * wanted, share)
     effort = noised_effort(vectors, shown_once)
-    found = frontier_of(person, channels, marginal[first:], mistakes, Outside(laws, shown, ends), effort)
+    asked = FrontierQuestion(person, marginal[first:], mistakes, Outside(laws, shown, ends), effort)
+    found = frontier_of(asked, channels)
     return float(min(1.0, found + left_out))
 
 

@@ -34,6 +34,7 @@ from accounting.bounds.patterns.frontier_kernel import (
     EXPANSIONS,
     SEQUENCES,
     FrontierEffort,
+    FrontierQuestion,
     Sight,
     frontier_in_sight,
 )
@@ -233,7 +234,8 @@ def _success(
     effort = FrontierEffort(vectors, _TOLERANCE, 4 * EXPANSIONS * vectors, -1)
     sight = _sight(channels, steps, places, sequences * vectors)
     sight = sight._replace(is_noised=not patterns)  # nothing is charged in full: rare values are many
-    return float(frontier_in_sight(person, sight, marginal, asked.mistakes, outside, effort))
+    question = FrontierQuestion(person, marginal, asked.mistakes, outside, effort)
+    return float(frontier_in_sight(question, sight))
 
 
 def states_of(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from accounting.bounds.patterns.exact import renewal_success
-from accounting.bounds.patterns.frontier_kernel import frontier_effort, frontier_of, raw_channels
+from accounting.bounds.patterns.frontier_kernel import (
+    FrontierQuestion,
+    frontier_effort,
+    frontier_of,
+    raw_channels,
+)
 from accounting.bounds.patterns.moment import Size, affordable_vectors
 from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws, unobserved
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
@@ -47,9 +52,9 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
     if vectors == 0:
         return None
     shown_once = affordable_completions(size, mistakes, 2 * wanted)
-    effort = frontier_effort(vectors, shown_once)
-    channels = raw_channels(exposure.hits)
-    return float(frontier_of(exposure.person, channels, exposure.marginal, mistakes, outside, effort))
+    effort, marginal = frontier_effort(vectors, shown_once), exposure.marginal
+    asked = FrontierQuestion(exposure.person, marginal, mistakes, outside, effort)
+    return float(frontier_of(asked, raw_channels(exposure.hits)))
 
 
 def frontier_bound(question: Question) -> float | None:
@@ -86,8 +91,8 @@ def least_raw_success(
     if mistakes == 0 and not is_labelled(person.chain):
         success = renewal_success(person, hits, outside)
     elif vectors > 0:
-        effort = frontier_effort(vectors)
-        success = frontier_of(person, raw_channels(hits), marginal, mistakes, outside, effort)
+        asked = FrontierQuestion(person, marginal, mistakes, outside, frontier_effort(vectors))
+        success = frontier_of(asked, raw_channels(hits))
     return success
 
 

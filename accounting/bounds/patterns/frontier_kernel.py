@@ -92,6 +92,16 @@ def noised_effort(vectors: int, shown_once: int = -1) -> FrontierEffort:
     return FrontierEffort(vectors, tolerance, EXPANSIONS * vectors, shown_once)
 
 
+class FrontierQuestion(NamedTuple):
+    """Whose steps are guessed, what the adversary knows from outside them, and how hard it is looked at."""
+
+    person: LocalChain  # of which the chain and the first slot are read
+    marginal: Floats  # (T, K), Pr[X_t = x]
+    mistakes: int
+    outside: Outside  # laws as of ``history_laws``, of exact counts or through noise
+    effort: FrontierEffort
+
+
 @jit
 def raw_channels(hits: Flags) -> OwnChannels:
     """Exact counts, one channel a step, that count a person wherever a sensor ``hits`` (T, K)."""
@@ -187,16 +197,9 @@ def _sight(channels: OwnChannels, steps: int, places: int) -> Sight:
 
 
 @jit
-def _sources(
-    person: LocalChain,
-    rows: Rows,
-    sight: Sight,
-    marginal: Floats,
-    outside: Outside,
-    mistakes: int,
-    scores: Scores,
-) -> Sources:
+def _sources(asked: FrontierQuestion, rows: Rows, sight: Sight, scores: Scores) -> Sources:
     """All sources of a horizon, with nothing won yet; who is shown from outside is so in the first step."""
+    person, marginal, mistakes, outside, _ = asked
     steps, places = marginal.shape
     laws = outside.laws.shape[0]
     shown = marginal * sight.shown
@@ -459,35 +462,17 @@ def _expansions_up_to(number: int, targets: int, effort: FrontierEffort) -> int:
 
 
 @jit
-def frontier_of(
-    person: LocalChain,
-    channels: OwnChannels,
-    marginal: Floats,
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-) -> float:
-    """Bound on the success of any adversary who sees ``channels`` over the steps of ``marginal`` (T, K).
-
-    ``marginal`` is ``Pr[X_t = x]``; the ``laws`` of the ``outside`` are as of ``history_laws``, of exact
-    counts or through noise. Of the person the chain and the first slot are read.
-    """
-    sight = _sight(channels, marginal.shape[0], marginal.shape[1])
-    return frontier_in_sight(person, sight, marginal, mistakes, outside, effort)
+def frontier_of(asked: FrontierQuestion, channels: OwnChannels) -> float:
+    """Bound on the success of any adversary who sees these channels."""
+    return frontier_in_sight(asked, _sight(channels, asked.marginal.shape[0], asked.marginal.shape[1]))
 
 
 @jit
-def frontier_in_sight(
-    person: LocalChain,
-    sight: Sight,
-    marginal: Floats,
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-) -> float:
+def frontier_in_sight(asked: FrontierQuestion, sight: Sight) -> float:
     """:func:`frontier_of` channels of any kind."""
+    marginal, mistakes, outside = asked.marginal, asked.mistakes, asked.outside
     nothing = Scores(np.zeros(marginal.shape, np.int64), 1, 0)
-    sources = _filled_sources(person, sight, marginal, mistakes, outside, effort, nothing)
+    sources = _filled_sources(asked, sight, nothing)
     total = sources.success[: sources.begin[1], mistakes].sum()
     for x in range(marginal.shape[1]):
         if outside.shown[x] > 0.0:
@@ -496,33 +481,18 @@ def frontier_in_sight(
 
 
 @jit
-def frontier_by_score(
-    person: LocalChain,
-    channels: OwnChannels,
-    marginal: Floats,
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-    scores: Scores,
-) -> Floats:
+def frontier_by_score(asked: FrontierQuestion, channels: OwnChannels, scores: Scores) -> Floats:
     """What is won with each law and score, (R, N), of channels with one level."""
-    seen = _sight(channels, marginal.shape[0], marginal.shape[1])
+    seen = _sight(channels, asked.marginal.shape[0], asked.marginal.shape[1])
     sight = Sight(False, seen.size, seen.level, seen.first, seen.sequences, seen.shown, seen.unshown)
-    sources = _filled_sources(person, sight, marginal, mistakes, outside, effort, scores)
-    return sources.success[: sources.begin[1], mistakes] * (1.0 + _ROUNDING)
+    sources = _filled_sources(asked, sight, scores)
+    return sources.success[: sources.begin[1], asked.mistakes] * (1.0 + _ROUNDING)
 
 
 @jit
-def _filled_sources(
-    person: LocalChain,
-    sight: Sight,
-    marginal: Floats,
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-    scores: Scores,
-) -> Sources:
+def _filled_sources(asked: FrontierQuestion, sight: Sight, scores: Scores) -> Sources:
     """All sources with what is won from there on."""
+    person, marginal, mistakes, outside, effort = asked
     steps, places = marginal.shape
     trail = Trail(
         np.empty((steps, places)),
@@ -542,7 +512,7 @@ def _filled_sources(
         np.empty(mistakes + 1),
     )
     rows, ends = tools.memory.rows, outside.ends
-    sources = _sources(person, rows, sight, marginal, outside, mistakes, scores)
+    sources = _sources(asked, rows, sight, scores)
     targets = ends.shape[0] + (sight.shown[1:] > 0.0).sum()
     everything, total, count = np.zeros((mistakes + 1, scores.size)), np.ones(mistakes + 1), 0
     everything[:, scores.nought] = 1.0

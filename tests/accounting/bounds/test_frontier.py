@@ -16,6 +16,7 @@ from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import frontier_bound
 from accounting.bounds.patterns.frontier_kernel import (
     FrontierEffort,
+    FrontierQuestion,
     frontier_effort,
     frontier_of,
     raw_channels,
@@ -122,7 +123,8 @@ def horizon_bound(
     inside = slice(first, last + 1)
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
     return frontier_of(
-        start, raw_channels(hits[inside]), marginal[inside], mistakes, Outside(laws, shown, ends), effort
+        FrontierQuestion(start, marginal[inside], mistakes, Outside(laws, shown, ends), effort),
+        raw_channels(hits[inside]),
     )
 
 
@@ -188,7 +190,7 @@ def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(s
     hits = (case.labels > 0) & (marginal > 0.0)
     mistakes, outside = int(rng.integers(len(hits))), unobserved(case.start)
     effort = frontier_effort(4, int(rng.choice([-1, 8])))
-    raw = frontier_of(case.person, raw_channels(hits), marginal, mistakes, outside, effort)
+    raw = frontier_of(FrontierQuestion(case.person, marginal, mistakes, outside, effort), raw_channels(hits))
     joined = raw_channels(hits)
     step, place = np.nonzero(hits)
     apart = raw_channels(np.zeros((step.size, hits.shape[1]), np.bool_))._replace(time=step.copy())
@@ -198,7 +200,7 @@ def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(s
     order = np.argsort(both.time, kind="stable")
     with_silent = type(joined)(*(array[order] for array in both))
     for channels in (joined, apart, with_silent):
-        found = frontier_of(case.person, channels, marginal, mistakes, outside, effort)
+        found = frontier_of(FrontierQuestion(case.person, marginal, mistakes, outside, effort), channels)
         assert found == pytest.approx(raw, rel=1e-12)
 
 
