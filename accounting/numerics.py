@@ -8,14 +8,14 @@ from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from accounting.exceptions import SettingsError
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import jit
 
 
-def packed_positions(start: NDArray[np.int64], people: NDArray[np.int64]) -> NDArray[np.int64]:
+def packed_positions(start: Integers, people: Integers) -> Integers:
     """The positions of these people in a packed array; person ``i`` owns ``[start[i], start[i + 1])``."""
     length = start[people + 1] - start[people]
     first = np.cumsum(length) - length
@@ -99,7 +99,7 @@ _ROUNDING = 1e-15  # relative, of each factor: a claim must not be refuted by ro
 
 
 @jit
-def stakes(values: NDArray[np.float64], log_threshold: float) -> NDArray[np.float64]:
+def stakes(values: Floats, log_threshold: float) -> Floats:
     """``lambda(t)`` (n,) before it is limited, each from the draws before it."""
     count = values.size
     found = np.empty(count)
@@ -112,9 +112,7 @@ def stakes(values: NDArray[np.float64], log_threshold: float) -> NDArray[np.floa
 
 
 @jit
-def is_refuted(
-    mean: float, values: NDArray[np.float64], stake: NDArray[np.float64], threshold: float
-) -> bool:
+def is_refuted(mean: float, values: Floats, stake: Floats, threshold: float) -> bool:
     """Whether the capital ever reaches ``threshold`` times its first value.
 
     If so, it does for any larger mean, because each factor increases with the mean, limited or not. Capital
@@ -131,7 +129,7 @@ def is_refuted(
     return False
 
 
-def upper_mean(values: NDArray[np.float64], failure_probability: float) -> float:
+def upper_mean(values: Floats, failure_probability: float) -> float:
     """Upper bound on the mean of draws in [0, 1] that fails with at most the given probability.
 
     It is the largest mean that betting does not refute, and never less than the mean of the draws. The order
@@ -145,7 +143,7 @@ def upper_mean(values: NDArray[np.float64], failure_probability: float) -> float
     return max(refuted.first_false, min(1.0, float(values.mean())))
 
 
-def mean_interval(values: NDArray[np.float64], failure_probability: float) -> Interval:
+def mean_interval(values: Floats, failure_probability: float) -> Interval:
     """An interval that misses the mean of draws in [0, 1] with at most the given probability.
 
     From the upper bounds on the means of ``x`` and of ``1 - x``, each with half of the probability.
@@ -223,9 +221,7 @@ def most_moved(information: float) -> float:
 
 
 @jit
-def fill_divergence_roots(
-    information_nats: NDArray[np.float64], guess: NDArray[np.float64], root: NDArray[np.float64]
-) -> None:
+def fill_divergence_roots(information_nats: Floats, guess: Floats, root: Floats) -> None:
     """Fill ``root`` with the :func:`divergence_root` of each entry, all of shape (n,)."""
     for i in range(root.size):
         root[i] = divergence_root(information_nats[i], guess[i])

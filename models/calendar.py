@@ -25,10 +25,11 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from models.arguments import checked
 from models.exceptions import CalendarError
+from models.numerics.arrays import Integers, Integers32
 
 DAY = 86_400
 _WEEK = 7 * DAY
@@ -88,9 +89,9 @@ class StepMoves(NamedTuple):
     the slots ``by[start[t] : start[t + 1]]``: mostly that of ``slot[t]`` alone; of none where they stay.
     """
 
-    slot: NDArray[np.int32]  # (n,)
-    start: NDArray[np.int64]  # (n + 1,)
-    by: NDArray[np.int32]
+    slot: Integers32  # (n,)
+    start: Integers  # (n + 1,)
+    by: Integers32
 
 
 @checked(CalendarError)
@@ -140,7 +141,7 @@ class Calendar:
         return not self.holidays and len(self._offsets[1]) == 1
 
     @cached_property
-    def _offsets(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _offsets(self) -> tuple[Integers, Integers]:
         """The instants at which the clock's offset from UTC changes, and the offset from each on.
 
         The first offset holds from before all steps that are asked about.
@@ -175,7 +176,7 @@ class Calendar:
         """The last step whose clock is known here."""
         return (self._until - self.origin) // self.step_seconds - 2
 
-    def _clock(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _clock(self, steps: Integers) -> Integers:
         """Seconds that the clock shows at the beginning of steps, from 1 January 1970 on."""
         at, offset = self._offsets
         instant = self.origin + steps * self.step_seconds
@@ -206,7 +207,7 @@ class Calendar:
         return int(self.hours(0))
 
     @cached_property
-    def _latest(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _latest(self) -> tuple[Integers, Integers]:
         """The first steps after each time that the clock was put back, and the highest hour until then."""
         at, offset = self._offsets
         back = 1 + np.flatnonzero(np.diff(offset) < 0)
@@ -214,7 +215,7 @@ class Calendar:
         highest = (self._clock(after - 1) - self._shown_at_origin) // self.step_seconds
         return after, np.maximum.accumulate(highest) if highest.size else highest
 
-    def hours(self, steps: ArrayLike) -> NDArray[np.int64]:
+    def hours(self, steps: ArrayLike) -> Integers:
         """The hour of each step; it never falls. Step 0 is in hour 0, or later where an hour is repeated."""
         asked = np.asarray(steps, dtype=np.int64)
         if asked.size and asked.max() > self.last_step:
@@ -234,7 +235,7 @@ class Calendar:
         """Whether holidays take people with such a cycle out of it, and its law with them."""
         return bool(self._weekly) and (cycle * self.step_seconds) % _WEEK == 0
 
-    def slots(self, cycle: int, hours: ArrayLike) -> NDArray[np.int64]:
+    def slots(self, cycle: int, hours: ArrayLike) -> Integers:
         """The slot of each hour in a cycle; of a holiday's in a cycle of whole weeks the Sunday's."""
         asked = np.asarray(hours, dtype=np.int64)
         if self.has_holidays(cycle):

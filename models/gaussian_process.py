@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import GaussianProcessError
+from models.numerics.arrays import Floats
 from models.numerics.elementwise import exp, log
 
 # What a prior says about the rest of a trace once the values at the secret times are known.
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from models.exceptions import NoiseKeyError, PseudonymKeyError, SnapshotKeyError, TallyguardError
+from models.numerics.arrays import Floats, Words
 from models.private_files import private_draft, private_file, sync_folder
 
 # Fields of the messages that are hashed with a key. Texts carry their length and numbers have a fixed width,
@@ -114,7 +114,7 @@ _WORD_BYTES = 16
 _EXPANSION = text_bytes("tallyguard expansion 1")
 
 
-def expand_words(words: NDArray[np.uint64], draws: int) -> NDArray[np.uint64]:
+def expand_words(words: Words, draws: int) -> Words:
     """``draws`` times 128 bits (n, draws, 2) for each of ``words`` (n, 2), by SHAKE-256 (FIPS 202).
 
     The first draws do not depend on how many are requested. They are uniform and independent as far as
@@ -154,7 +154,7 @@ class UniformStream:
         self._blocks = 0
         self._buffer = b""
 
-    def uniforms(self, count: int) -> NDArray[np.float64]:
+    def uniforms(self, count: int) -> Floats:
         """Numbers (count,) strictly between 0 and 1: multiples of 2^-53 plus 2^-54."""
         while len(self._buffer) < 8 * count:
             block = hashlib.shake_256(self._prefix + integer_bytes(self._blocks))
@@ -168,7 +168,7 @@ class UniformStream:
         """Exponential with mean 1."""
         return -math.log(float(self.uniforms(1)[0]))
 
-    def normals(self, count: int) -> NDArray[np.float64]:
+    def normals(self, count: int) -> Floats:
         """Independent standard normal numbers (count,)."""
         return np.asarray(ndtri(self.uniforms(count)), dtype=np.float64)
 
@@ -317,7 +317,7 @@ class NoiseKey(_SecretKey):
         """Thirty-two digits by which to recognise the key without knowing it."""
         return hmac.digest(self._live_secret(), _NOISE_FINGERPRINT, "sha256").hex()[:32]
 
-    def uniform_words(self, messages: Sequence[bytes]) -> NDArray[np.uint64]:
+    def uniform_words(self, messages: Sequence[bytes]) -> Words:
         """128 uniform bits a message (n, 2), high word first: the first half of HMAC-SHA256(key, message)."""
         keyed, digests = _keyed_hash(self._live_secret()), bytearray()
         for message in messages:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from models.arguments import checked
 from models.calendar import Calendar, dates_of
 from models.exceptions import CalendarError, PriorError, PriorFileError
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.priors import (
     NOT_SAID,
     Evidence,
@@ -126,9 +127,9 @@ def unknown_member(where: str, key: str, known: Sequence[str]) -> PriorFileError
 class _Matrix(NamedTuple):
     """One slot's matrix as triplets, with its number of rows where it was dense."""
 
-    row: NDArray[np.int64]
-    column: NDArray[np.int64]
-    probability: NDArray[np.float64]
+    row: Integers
+    column: Integers
+    probability: Floats
     size: int | None
 
 
@@ -258,7 +259,7 @@ class _Together:
         owner, slot = (np.repeat(each, entries)[kept] for each in (of_person, of_slot.astype(np.int32)))
         probability = probability[kept]
 
-        def local(index: NDArray[np.int64]) -> NDArray[np.int32]:
+        def local(index: Integers) -> Integers32:
             inside = (index >= 0) & (index < size[owner])
             found = np.where(inside, position[start[owner] + np.where(inside, index, 0)], index)
             return found.astype(np.int32)
@@ -301,7 +302,7 @@ def _triplets(matrix: Any, places: Any) -> _Listed | None:
     return [number for number in numbers for _ in numbers], [*numbers] * size, probability, True
 
 
-def _whole_numbers(values: list[int]) -> NDArray[np.int64]:
+def _whole_numbers(values: list[int]) -> Integers:
     """The values, all of them integers of 32 bits."""
     if not set(map(type, values)) <= {int}:
         raise TypeError("not whole numbers")
@@ -311,7 +312,7 @@ def _whole_numbers(values: list[int]) -> NDArray[np.int64]:
     return found
 
 
-def _real_numbers(values: list[float]) -> NDArray[np.float64]:
+def _real_numbers(values: list[float]) -> Floats:
     """The values, all of them numbers."""
     if not set(map(type, values)) <= {int, float}:
         raise TypeError("not numbers")
@@ -418,7 +419,7 @@ class _Reading:
             )
         return _Matrix(row, column, probability, None)
 
-    def _places(self, matrices: Sequence[_Matrix]) -> NDArray[np.int64]:
+    def _places(self, matrices: Sequence[_Matrix]) -> Integers:
         """Location of each local place, in the order of the file."""
         listed = self.record.get("places")
         if listed is None and matrices[0].size is not None:
@@ -448,18 +449,14 @@ class _Reading:
             )
         return index
 
-    def _local(
-        self, index: NDArray[np.int64], places: NDArray[np.int64] | None, position: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _local(self, index: Integers, places: Integers | None, position: Integers) -> Integers:
         """Local positions; an index outside the list stays outside, and the packer's error names it."""
         if places is not None:
             return np.searchsorted(places, index)
         inside = (index >= 0) & (index < position.size)
         return np.where(inside, position[np.where(inside, index, 0)], index) if position.size else index
 
-    def _initial(
-        self, places: NDArray[np.int64], order: NDArray[np.int64], is_global: bool
-    ) -> NDArray[np.float64] | None:
+    def _initial(self, places: Integers, order: Integers, is_global: bool) -> Floats | None:
         """The initial distribution over the sorted places; None for the stationary one."""
         value = self.record.get("initial")
         if value is None:
@@ -471,9 +468,7 @@ class _Reading:
             return self._initial_of_locations(initial, places)
         return initial[order] if initial.size == order.size else initial
 
-    def _initial_of_locations(
-        self, initial: NDArray[np.float64], places: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _initial_of_locations(self, initial: Floats, places: Integers) -> Floats:
         """An initial distribution over all locations, cut to the person's places; the rest must be zero."""
         outside = np.setdiff1d(np.flatnonzero(initial), places)
         if outside.size or places.max(initial=-1) >= initial.size:
@@ -484,13 +479,13 @@ class _Reading:
             )
         return initial[places]
 
-    def _numbers(self, member: str, value: Any) -> NDArray[np.float64]:
+    def _numbers(self, member: str, value: Any) -> Floats:
         try:
             return np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
             raise self._error(member, "numbers in rows of equal length", value) from None
 
-    def _indices(self, member: str, value: Any) -> NDArray[np.int64]:
+    def _indices(self, member: str, value: Any) -> Integers:
         """A list of whole numbers as an array."""
         try:
             found = np.asarray(value)
@@ -740,9 +735,7 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _lists(
-    start: NDArray[np.int64], values: NDArray[Any], null: NDArray[np.bool_] | None = None
-) -> pa.ListArray[Any]:
+def _lists(start: Integers, values: NDArray[Any], null: Flags | None = None) -> pa.ListArray[Any]:
     """One list a person; null where ``null`` is true."""
     mask = None if null is None else pa.array(null)
     return pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values), mask=mask)
@@ -828,7 +821,7 @@ def _said(columns: dict[str, pa.Array[Any]], field: pa.Field[Any], unsaid: objec
     return np.array(found.fill_null(unsaid).to_numpy(zero_copy_only=False), dtype=kind)
 
 
-def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:
+def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[Integers32, Moves]:
     """The number of slots of each person, and all moves of one batch."""
     count = len(columns["person"])
     entry_start, row = _column(columns["row"], pa.int32())
@@ -844,9 +837,7 @@ def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.in
     return slots, Moves(entry_start, slot, row, column, probability)
 
 
-def _check_slots(
-    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], moves: NDArray[np.int64]
-) -> None:
+def _check_slots(path: Path, columns: dict[str, pa.Array[Any]], slots: Integers32, moves: Integers) -> None:
     """Refuse more slots than moves before memory is allocated for them: each slot has at least one move."""
     wrong = np.flatnonzero(slots > np.maximum(moves, 1))
     if wrong.size:
@@ -859,8 +850,8 @@ def _check_slots(
 
 
 def _slot(
-    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], entry_start: NDArray[np.int64]
-) -> NDArray[np.int32]:
+    path: Path, columns: dict[str, pa.Array[Any]], slots: Integers32, entry_start: Integers
+) -> Integers32:
     """The slot of every entry; zero for people whose list is null."""
     result = np.zeros(entry_start[-1], dtype=np.int32)
     if "slot" not in columns:
@@ -874,7 +865,7 @@ def _slot(
     return result
 
 
-def _column(column: pa.Array[Any], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _column(column: pa.Array[Any], kind: pa.DataType) -> tuple[Integers, NDArray[Any]]:
     """Offsets (N + 1,) and values of a list column; a null is an empty list."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     values = pc.list_flatten(column)
@@ -885,11 +876,7 @@ def _column(column: pa.Array[Any], kind: pa.DataType) -> tuple[NDArray[np.int64]
 
 
 def _check_lengths(
-    path: Path,
-    columns: dict[str, pa.Array[Any]],
-    name: str,
-    found: NDArray[np.int64],
-    wanted: NDArray[np.int64],
+    path: Path, columns: dict[str, pa.Array[Any]], name: str, found: Integers, wanted: Integers
 ) -> None:
     """Refuse a person's lists of different lengths."""
     wrong = np.flatnonzero(found != wanted)

@@ -1,5 +1,8 @@
 """What a named adversary achieves: a lower bound on the risk, where certified ones are upper bounds."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from accounting.attacks.attacks import ATTACKS, attack_person, attack_recorded, register_attack
 from accounting.attacks.own_guess import Guess, Seen
 from accounting.attacks.targets import (
@@ -10,18 +13,3 @@ from accounting.attacks.targets import (
     Target,
     own_places,
 )
-
-__all__ = [
-    "ATTACKS",
-    "Attack",
-    "AttackResult",
-    "Guess",
-    "RecordedResult",
-    "RecordedTarget",
-    "Seen",
-    "Target",
-    "attack_person",
-    "attack_recorded",
-    "own_places",
-    "register_attack",
-]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.attacks.hit_tables_kernel import HitTables
 from accounting.bounds.patterns.moment import multiply_into
 from accounting.bounds.patterns.segments_kernel import Nodes, enter, next_node, walk_onwards
 from accounting.hmm.propagation import count_mistakes, predict
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -38,10 +38,10 @@ def _segment_law(
     tables: HitTables,
     a: int,
     b: int,
-    guess: NDArray[np.int32],
-    now: NDArray[np.float64],
-    after: NDArray[np.float64],
-    law: NDArray[np.float64],
+    guess: Integers32,
+    now: Floats,
+    after: Floats,
+    law: Floats,
 ) -> None:
     """The ``law`` (s + 1,) of :func:`segment_laws` from ``a`` to ``b``; ``guess`` (T,) is the attack's there.
 
@@ -72,9 +72,7 @@ def _segment_law(
 
 
 @jit
-def segment_laws(
-    person: LocalChain, tables: HitTables, guess: NDArray[np.int32], mistakes: int
-) -> NDArray[np.float64]:
+def segment_laws(person: LocalChain, tables: HitTables, guess: Integers32, mistakes: int) -> Floats:
     """``[b, a, j] = Pr[b is the next hit after a, with j mistakes between | a]``, (n, n, s + 1).
 
     ``guess[a, b, t]`` is the attack's guess between the two hits. For example a person who moves between two
@@ -95,7 +93,7 @@ def segment_laws(
 
 
 @jit
-def attack_law(laws: NDArray[np.float64]) -> NDArray[np.float64]:
+def attack_law(laws: Floats) -> Floats:
     """``Pr[exactly j mistakes]``, ``j = 0..s``, of the attack with these laws between hits."""
     count, _, width = laws.shape
     reached = np.zeros((count, width))
@@ -109,14 +107,12 @@ def attack_law(laws: NDArray[np.float64]) -> NDArray[np.float64]:
 class WonByPattern(NamedTuple):
     """The hit patterns of a horizon, and what is won in each."""
 
-    success: NDArray[np.float64]  # (P,), together with the pattern's probability
-    pattern: NDArray[np.int64]  # (P, T + 2), nodes from the start to the end; -1 behind it
+    success: Floats  # (P,), together with the pattern's probability
+    pattern: Integers  # (P, T + 2), nodes from the start to the end; -1 behind it
 
 
 @jit
-def won_by_better(
-    first: NDArray[np.float64], second: NDArray[np.float64], nodes: Nodes, steps: int, patterns: int
-) -> WonByPattern:
+def won_by_better(first: Floats, second: Floats, nodes: Nodes, steps: int, patterns: int) -> WonByPattern:
     """What is won by the likelier to succeed of two guesses, pattern by pattern; up to ``patterns`` of them.
 
     ``first`` and ``second`` (n, n, s + 1) are the laws of the two between hits. All patterns are walked.

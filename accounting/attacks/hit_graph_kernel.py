@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.attacks.hit_tables_kernel import HitTables
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import jit
 
 SAFE_SWING = 300.0
@@ -24,24 +24,24 @@ class WalkTables(NamedTuple):
     """The tables of sums, no longer logarithms, where ``is_safe``: no sum is below e^-SAFE_SWING."""
 
     is_safe: bool
-    into: NDArray[np.float64]  # (n, n): [b, a] sum over paths from a to b
-    out_of: NDArray[np.float64]  # (n, n): [a, b] the same
-    forward: NDArray[np.float64]  # (n, T, K)
-    backward: NDArray[np.float64]  # (n, T, K)
+    into: Floats  # (n, n): [b, a] sum over paths from a to b
+    out_of: Floats  # (n, n): [a, b] the same
+    forward: Floats  # (n, T, K)
+    backward: Floats  # (n, T, K)
 
 
 class GraphWork(NamedTuple):
     """Scratch for one trace: ``n`` nodes, ``T`` steps, ``K`` places."""
 
-    evidence: NDArray[np.float64]  # (n,) log-likelihood of the node's outcome against none
-    gain: NDArray[np.float64]  # (n,) e^evidence
-    reach: NDArray[np.int64]  # (n,) an edge into the node may not leave a node before this one
-    score: NDArray[np.float64]  # (n,) best walk from the start, log
-    origin: NDArray[np.int64]  # (n,) the node it comes from
-    ahead: NDArray[np.float64]  # (n,) sum over walks from the start, the node's own gain included
-    behind: NDArray[np.float64]  # (n,) sum over walks to the end, without it
-    left: NDArray[np.float64]  # (K,)
-    right: NDArray[np.float64]  # (K,)
+    evidence: Floats  # (n,) log-likelihood of the node's outcome against none
+    gain: Floats  # (n,) e^evidence
+    reach: Integers  # (n,) an edge into the node may not leave a node before this one
+    score: Floats  # (n,) best walk from the start, log
+    origin: Integers  # (n,) the node it comes from
+    ahead: Floats  # (n,) sum over walks from the start, the node's own gain included
+    behind: Floats  # (n,) sum over walks to the end, without it
+    left: Floats  # (K,)
+    right: Floats  # (K,)
 
 
 @jit
@@ -61,7 +61,7 @@ def new_graph_work(nodes: int, places: int) -> GraphWork:
 
 
 @jit
-def _lowest(logarithms: NDArray[np.float64]) -> float:
+def _lowest(logarithms: Floats) -> float:
     """The smallest finite one."""
     lowest = 0.0
     for value in logarithms.ravel():
@@ -85,9 +85,7 @@ def walk_tables(tables: HitTables) -> WalkTables:
 
 
 @jit
-def weigh_nodes(
-    tables: HitTables, labels: NDArray[np.int32], log_likelihood: NDArray[np.float64], work: GraphWork
-) -> float:
+def weigh_nodes(tables: HitTables, labels: Integers32, log_likelihood: Floats, work: GraphWork) -> float:
     """Fill evidence, gain and reach from ``log_likelihood`` (T, O); ``labels`` (T, K) of the own places.
 
     Returns by how many nats the evidence of a whole walk can swing.
@@ -136,7 +134,7 @@ def best_walk(tables: HitTables, work: GraphWork) -> float:
 
 
 @jit
-def trace_walk(tables: HitTables, work: GraphWork, path: NDArray[np.int32]) -> None:
+def trace_walk(tables: HitTables, work: GraphWork, path: Integers32) -> None:
     """The path (T,) of the best walk."""
     b = work.origin.size - 1
     while b > 0:
@@ -194,7 +192,7 @@ def _mix_right(walks: WalkTables, step: int, node: int, first: int, work: GraphW
 
 
 @jit
-def likeliest_graph(tables: HitTables, walks: WalkTables, work: GraphWork, guess: NDArray[np.int32]) -> None:
+def likeliest_graph(tables: HitTables, walks: WalkTables, work: GraphWork, guess: Integers32) -> None:
     """The posterior's most likely place of every step, after :func:`sum_walks`; ties at the lowest index."""
     time, place = tables.nodes.time, tables.nodes.place
     end = time.size - 1

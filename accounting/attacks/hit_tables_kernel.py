@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes
 from accounting.hmm.forward_viterbi import (
@@ -32,6 +31,7 @@ from accounting.hmm.forward_viterbi import (
 )
 from accounting.hmm.log_space import log_of
 from accounting.hmm.propagation import retreat
+from models.numerics.arrays import Flags, Floats, Integers32
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -46,18 +46,18 @@ class HitTables(NamedTuple):
     """
 
     nodes: Nodes
-    node_of: NDArray[np.int32]  # (T, K), -1 where no hit is possible
-    log_best: NDArray[np.float64]  # (n, n)
-    log_sum: NDArray[np.float64]  # (n, n)
-    best_path: NDArray[np.int32]  # (n, n, T): [a, b, t], defined between the two times
-    forward: NDArray[np.float64]  # (n, T, K)
-    forward_scale: NDArray[np.float64]  # (n, T)
-    backward: NDArray[np.float64]  # (n, T, K)
-    backward_scale: NDArray[np.float64]  # (n, T)
+    node_of: Integers32  # (T, K), -1 where no hit is possible
+    log_best: Floats  # (n, n)
+    log_sum: Floats  # (n, n)
+    best_path: Integers32  # (n, n, T): [a, b, t], defined between the two times
+    forward: Floats  # (n, T, K)
+    forward_scale: Floats  # (n, T)
+    backward: Floats  # (n, T, K)
+    backward_scale: Floats  # (n, T)
 
 
 @jit
-def _mask(node_of: NDArray[np.int32], step: int, work: Recursion) -> tuple[float, float]:
+def _mask(node_of: Integers32, step: int, work: Recursion) -> tuple[float, float]:
     """Drop the possible hits of ``step`` from what was predicted; the rest's sum and maximum."""
     total = 0.0
     best = 0.0
@@ -175,7 +175,7 @@ def _back_from(person: LocalChain, b: int, tables: HitTables) -> None:
 
 
 @jit
-def hit_tables(person: LocalChain, hits: NDArray[np.bool_]) -> HitTables:
+def hit_tables(person: LocalChain, hits: Flags) -> HitTables:
     """All tables of one person and schedule; ``hits`` (T, K) says where a hit is possible."""
     steps, places = hits.shape
     nodes = find_nodes(hits)
@@ -204,7 +204,7 @@ def hit_tables(person: LocalChain, hits: NDArray[np.bool_]) -> HitTables:
 
 
 @jit
-def likeliest_between(tables: HitTables) -> NDArray[np.int32]:
+def likeliest_between(tables: HitTables) -> Integers32:
     """What posterior marginals guess between two certain hits, ``[a, b, t]``; ties at the lowest index."""
     count, steps, places = tables.forward.shape
     guess = np.zeros((count, count, steps), np.int32)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.attacks.hit_graph_kernel import (
     SAFE_SWING,
@@ -38,6 +37,7 @@ from accounting.exposure.drawing import (
 )
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed, new_recursion
 from accounting.hmm.trace_decoding import decode_trace, likeliest_places, posterior
+from models.numerics.arrays import Floats, Integers, Integers32, Words
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain
 
@@ -53,7 +53,7 @@ exactly, so that only the difference has to be drawn (a control variate): with m
 
 
 @bare_jit
-def wrong_steps(guess: NDArray[np.int32], trace: NDArray[np.int32]) -> int:
+def wrong_steps(guess: Integers32, trace: Integers32) -> int:
     """Hamming distance of two traces (T,)."""
     wrong = 0
     for step in range(trace.size):
@@ -66,25 +66,25 @@ class Simulation(NamedTuple):
 
     walker: Walker
     steps: ReleasedSteps
-    labels: NDArray[np.int32]  # (T, K) outcome of each place
+    labels: Integers32  # (T, K) outcome of each place
     person: LocalChain
     smallest: float  # positive entry of the person's matrices
-    blind: NDArray[np.int32]  # (2, T) guesses of both attacks before anything is released
+    blind: Integers32  # (2, T) guesses of both attacks before anything is released
 
 
 class TraceWork(NamedTuple):
     """Scratch of one simulated trace: the truth, what is seen of it, and the guess."""
 
-    trace: NDArray[np.int32]  # (T,)
-    outcome: NDArray[np.int32]  # (T,)
-    log_likelihood: NDArray[np.float64]  # (T, O)
+    trace: Integers32  # (T,)
+    outcome: Integers32  # (T,)
+    log_likelihood: Floats  # (T, O)
     observed: Observed
-    forward: NDArray[np.float64]  # (T, K)
-    guess: NDArray[np.int32]  # (T,)
+    forward: Floats  # (T, K)
+    guess: Integers32  # (T,)
 
 
 @jit
-def new_trace_work(labels: NDArray[np.int32], steps: ReleasedSteps) -> TraceWork:
+def new_trace_work(labels: Integers32, steps: ReleasedSteps) -> TraceWork:
     """Scratch for traces of as many steps as ``labels`` (T, K) has."""
     count = labels.shape[0]
     log_likelihood = np.empty((count, steps.counted.shape[1]))
@@ -95,12 +95,7 @@ def new_trace_work(labels: NDArray[np.int32], steps: ReleasedSteps) -> TraceWork
 
 @inline
 def count_draw(
-    found: NDArray[np.int64],
-    attack: int,
-    wrong: int,
-    blind: NDArray[np.int32],
-    trace: NDArray[np.int32],
-    mistakes: int,
+    found: Integers, attack: int, wrong: int, blind: Integers32, trace: Integers32, mistakes: int
 ) -> None:
     """Add one draw, in which ``attack`` makes so many ``wrong`` steps, to ``found`` (3, 2)."""
     is_won, is_won_blind = wrong <= mistakes, wrong_steps(blind[attack], trace) <= mistakes
@@ -110,15 +105,13 @@ def count_draw(
 
 
 @inline
-def _count_guess(
-    found: NDArray[np.int64], attack: int, seen: TraceWork, blind: NDArray[np.int32], mistakes: int
-) -> None:
+def _count_guess(found: Integers, attack: int, seen: TraceWork, blind: Integers32, mistakes: int) -> None:
     """:func:`count_draw` of the guess in ``seen``."""
     count_draw(found, attack, wrong_steps(seen.guess, seen.trace), blind, seen.trace, mistakes)
 
 
 @inline
-def _simulate(simulation: Simulation, stream: NDArray[np.uint64], seen: TraceWork) -> None:
+def _simulate(simulation: Simulation, stream: Words, seen: TraceWork) -> None:
     """One trajectory and what is published about it."""
     walk(simulation.walker, stream, seen.trace)
     for step in range(seen.trace.size):
@@ -129,7 +122,7 @@ def _simulate(simulation: Simulation, stream: NDArray[np.uint64], seen: TraceWor
 @jit
 def graph_successes(
     simulation: Simulation, tables: HitTables, walks: WalkTables, mistakes: int, draws: Draws
-) -> NDArray[np.int64]:
+) -> Integers:
     """How both attacks go (3, 2) in simulated traces, decoded on the graph of hits.
 
     Marginals of the few traces whose sums might leave the number range are taken step by step.
@@ -156,7 +149,7 @@ def graph_successes(
 
 
 @jit
-def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> Integers:
     """How both attacks go (3, 2) in simulated traces, decoded step by step."""
     stream = new_stream(draws)
     found = np.zeros((3, 2), np.int64)
@@ -192,22 +185,19 @@ class WindowSimulation(NamedTuple):
     walker: Walker
     person: LocalChain
     smallest: float  # positive entry of the chain's matrices
-    place: NDArray[np.int32]  # (T, S) own place of each state
+    place: Integers32  # (T, S) own place of each state
     places: int
     releases: OwnReleases  # what is counted in single steps
-    last: NDArray[np.int64]  # (W,) the step that each window ends with
-    counted: NDArray[np.int64]  # (W, S) how often it has counted each state of that step
-    law: NDArray[np.int64]  # (W,) of its noise
+    last: Integers  # (W,) the step that each window ends with
+    counted: Integers  # (W, S) how often it has counted each state of that step
+    law: Integers  # (W,) of its noise
     noise: NoiseTables
-    blind: NDArray[np.int32]  # (2, T) guesses of both attacks before anything is released
+    blind: Integers32  # (2, T) guesses of both attacks before anything is released
 
 
 @bare_jit
 def _weigh_windows(
-    simulation: WindowSimulation,
-    trace: NDArray[np.int32],
-    stream: NDArray[np.uint64],
-    likelihood: NDArray[np.float64],
+    simulation: WindowSimulation, trace: Integers32, stream: Words, likelihood: Floats
 ) -> None:
     """Publish every window's count of a ``trace`` of states, and weigh ``likelihood`` (T, S) with it."""
     tables, log_probability = simulation.noise.tables, simulation.noise.log_probability
@@ -222,9 +212,7 @@ def _weigh_windows(
 
 
 @bare_jit
-def _guess_places(
-    law: NDArray[np.float64], place: NDArray[np.int32], chance: NDArray[np.float64], guess: NDArray[np.int32]
-) -> None:
+def _guess_places(law: Floats, place: Integers32, chance: Floats, guess: Integers32) -> None:
     """The likeliest place of each step, by the ``law`` (T, S) of states; ties at the lowest index."""
     for step in range(guess.size):
         chance[:] = 0.0
@@ -234,7 +222,7 @@ def _guess_places(
 
 
 @jit
-def window_successes(simulation: WindowSimulation, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+def window_successes(simulation: WindowSimulation, mistakes: int, draws: Draws) -> Integers:
     """How both attacks go (3, 2) in simulated traces, decoded state by state."""
     stream = new_stream(draws)
     found = np.zeros((3, 2), np.int64)
@@ -272,7 +260,7 @@ IMPOSSIBLE = 2
 
 
 @jit
-def _nothing_fits(log_likelihood: NDArray[np.float64], labels: NDArray[np.int32]) -> bool:
+def _nothing_fits(log_likelihood: Floats, labels: Integers32) -> bool:
     """Whether some step's observation fits none of the person's own places."""
     for step in range(labels.shape[0]):
         best = -np.inf
@@ -288,13 +276,13 @@ def replay_successes(
     person: LocalChain,
     smallest: float,
     steps: ReleasedSteps,
-    labels: NDArray[np.int32],
-    truth: NDArray[np.int32],
-    outcome: NDArray[np.int32],
-    blind: NDArray[np.int32],
+    labels: Integers32,
+    truth: Integers32,
+    outcome: Integers32,
+    blind: Integers32,
     mistakes: int,
     draws: Draws,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Successes of MAP and marginals in draws of the noise, and how many draws were impossible; (3,).
 
     ``smallest`` is the smallest positive entry of the person's matrices, ``labels`` (T, K) the outcome of
@@ -327,9 +315,7 @@ def replay_successes(
 
 
 @jit
-def wrong_between(
-    guess: NDArray[np.int32], a: int, b: int, begin: int, finish: int, trace: NDArray[np.int32]
-) -> int:
+def wrong_between(guess: Integers32, a: int, b: int, begin: int, finish: int, trace: Integers32) -> int:
     """Mistakes of the guess between nodes ``a`` and ``b`` (times ``begin`` and ``finish``, both excluded)."""
     wrong = 0
     for step in range(begin + 1, finish):
@@ -338,7 +324,7 @@ def wrong_between(
 
 
 @jit
-def mistakes_of_trace(tables: HitTables, guess: NDArray[np.int32], trace: NDArray[np.int32]) -> int:
+def mistakes_of_trace(tables: HitTables, guess: Integers32, trace: Integers32) -> int:
     """Mistakes the attack makes on one true trace (T,), whose hits it sees."""
     wrong = 0
     a = 0
@@ -353,13 +339,8 @@ def mistakes_of_trace(tables: HitTables, guess: NDArray[np.int32], trace: NDArra
 
 @jit
 def raw_successes(
-    walker: Walker,
-    tables: HitTables,
-    guesses: NDArray[np.int32],
-    blind: NDArray[np.int32],
-    mistakes: int,
-    draws: Draws,
-) -> NDArray[np.int64]:
+    walker: Walker, tables: HitTables, guesses: Integers32, blind: Integers32, mistakes: int, draws: Draws
+) -> Integers:
     """How both attacks go (3, 2) in simulated trajectories.
 
     ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.hit_tables_kernel.HitTables`,

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accounting.attacks.targets import Attack, AttackResult, Target
 from accounting.bounds.noised.posterior_kernel import draw_log, own_log
 from accounting.exposure.drawing import released_steps, value_tables
 from models.exceptions import ArgumentError
+from models.numerics.arrays import Floats, Integers32
 
 _MOST_DRAWS = 2_000  # each guess is a call of Python
 
@@ -29,10 +30,10 @@ class Seen:
     guess counts as right with at most ``mistakes`` wrong steps.
     """
 
-    start: NDArray[np.float64]
-    moves: NDArray[np.float64]
-    likelihood: NDArray[np.float64]
-    places: NDArray[np.int32]
+    start: Floats
+    moves: Floats
+    likelihood: Floats
+    places: Integers32
     mistakes: int
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.attacks.exact_law_kernel import WonByPattern
 from accounting.bounds.patterns.segments_kernel import Nodes
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
 from accounting.hmm.frontier.search_kernel import best_guess
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain
 
@@ -20,12 +20,12 @@ _MOST_CONSTANTS = 32  # that the ascents of the patterns that matter most begin 
 @jit
 def _follow(
     nodes: Nodes,
-    unseen: NDArray[np.float64],
-    path: NDArray[np.int32],
-    places: NDArray[np.int32],
-    pattern: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    guess: NDArray[np.int64],
+    unseen: Floats,
+    path: Integers32,
+    places: Integers32,
+    pattern: Integers,
+    weight: Floats,
+    guess: Integers,
 ) -> None:
     """Fill the evidence ``weight`` (T, K) of one pattern and two guesses for it, the first rows of ``guess``.
 
@@ -50,9 +50,9 @@ def searched_success(
     person: LocalChain,
     won: WonByPattern,
     nodes: Nodes,
-    unseen: NDArray[np.float64],
-    path: NDArray[np.int32],
-    likeliest: NDArray[np.int32],
+    unseen: Floats,
+    path: Integers32,
+    likeliest: Integers32,
     mistakes: int,
     least: float,
 ) -> float:

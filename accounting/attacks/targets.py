@@ -30,6 +30,7 @@ from accounting.exposure.prior_constants_kernel import guess_success, most_likel
 from accounting.hmm.forward_viterbi import smallest_entry
 from accounting.numerics import PROVED, Interval, clopper_pearson
 from models.mechanisms import shares_noise
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.threads import thread_count
 from models.priors import ChainView
 from models.priors.chain import LocalChain
@@ -39,8 +40,8 @@ DRAWS_PER_BLOCK = 4096
 
 
 def count_successes(
-    kernel: Callable[..., NDArray[np.int64]], arguments: tuple[object, ...], draws: int, seed: int
-) -> NDArray[np.int64]:
+    kernel: Callable[..., Integers], arguments: tuple[object, ...], draws: int, seed: int
+) -> Integers:
     """Successes per attack in ``draws`` draws; the same for any number of threads.
 
     ``kernel(*arguments, Draws)`` counts those of one block, compiled without the interpreter lock.
@@ -51,7 +52,7 @@ def count_successes(
         return kernel(*arguments, Draws(seed, 0, draws))
     with ThreadPoolExecutor(thread_count()) as threads:
         counts = threads.map(lambda block: kernel(*arguments, Draws(seed, block, sizes[block])), blocks)
-        total: NDArray[np.int64] = np.sum(list(counts), axis=0)
+        total: Integers = np.sum(list(counts), axis=0)
     return total
 
 
@@ -84,9 +85,7 @@ class AttackResult:
         return cls(successes / draws, interval.low, interval.high, surely.low)
 
     @classmethod
-    def relative_to_blind(
-        cls, blind: float, found: NDArray[np.int64], draws: int, confidence: float
-    ) -> AttackResult:
+    def relative_to_blind(cls, blind: float, found: Integers, draws: int, confidence: float) -> AttackResult:
         """An attack whose blind guess is right with the known probability ``blind``, from its draws.
 
         ``found`` (3,) as the kernels count it: won, gained, lost. Estimated by the share of draws won or by
@@ -168,17 +167,17 @@ class Target:
         return float(smallest_entry(self.exposure.chain.value))
 
     @cached_property
-    def prior_path(self) -> NDArray[np.int64]:
+    def prior_path(self) -> Integers:
         """The most likely path (T,) before anything is released."""
         return most_likely_path(self.person, self.exposure.steps)
 
     @cached_property
-    def prior_guess(self) -> NDArray[np.int64]:
+    def prior_guess(self) -> Integers:
         """What is to be guessed on the most likely path, (T,)."""
         return np.asarray(self.exposure.guessed[np.arange(self.exposure.steps), self.prior_path])
 
     @cached_property
-    def blind_guesses(self) -> NDArray[np.int32]:
+    def blind_guesses(self) -> Integers32:
         """What MAP and marginals guess (2, T) before anything is released."""
         return np.stack([self.prior_path, self.exposure.marginal.argmax(axis=1)]).astype(np.int32)
 
@@ -188,17 +187,17 @@ class Target:
         return hit_tables(self.person, self.exposure.hits)
 
     @cached_property
-    def path_laws(self) -> NDArray[np.float64]:
+    def path_laws(self) -> Floats:
         """Laws of the mistakes of the most likely path between hits."""
         return segment_laws(self.person, self.tables, self.tables.best_path, self.mistakes)
 
     @cached_property
-    def place_laws(self) -> NDArray[np.float64]:
+    def place_laws(self) -> Floats:
         """Laws of the mistakes of the most likely places between hits."""
         return segment_laws(self.person, self.tables, likeliest_between(self.tables), self.mistakes)
 
     @cached_property
-    def successes(self) -> NDArray[np.int64]:
+    def successes(self) -> Integers:
         """In how many draws MAP and marginals succeed (3, 2), each decoded in the fastest way."""
         if self.exposure.windows is not None:
             return draw_windows(self)
@@ -270,26 +269,26 @@ def check_draws(draws: int, seed: int) -> None:
         raise SettingsError("a seed must be 0 or more", seed, "use any other number")
 
 
-def draw_raw(target: Target) -> NDArray[np.int64]:
+def draw_raw(target: Target) -> Integers:
     """Successes (3, 2) on raw counts, the guesses between two hits looked up."""
     guesses = np.stack([target.tables.best_path, likeliest_between(target.tables)])
     arguments = (new_walker(target.person), target.tables, guesses, target.blind_guesses, target.mistakes)
     return count_successes(raw_successes, arguments, target.draws, target.seed)
 
 
-def draw_on_graph(target: Target) -> NDArray[np.int64]:
+def draw_on_graph(target: Target) -> Integers:
     """Successes (3, 2) on any releases, each draw decoded on the graph of hits."""
     arguments = (target.simulation, target.tables, walk_tables(target.tables), target.mistakes)
     return count_successes(graph_successes, arguments, target.draws, target.seed)
 
 
-def draw_stepwise(target: Target) -> NDArray[np.int64]:
+def draw_stepwise(target: Target) -> Integers:
     """Successes (3, 2) on any releases, each draw decoded step by step."""
     arguments = (target.simulation, target.mistakes)
     return count_successes(stepwise_successes, arguments, target.draws, target.seed)
 
 
-def draw_windows(target: Target) -> NDArray[np.int64]:
+def draw_windows(target: Target) -> Integers:
     """Successes (3, 2) on counts over windows, each draw decoded with the counts so far."""
     simulation = window_simulation(target.exposure, target.draws, target.blind_guesses)
     return count_successes(window_successes, (simulation, target.mistakes), target.draws, target.seed)
@@ -337,7 +336,7 @@ class RecordedTarget:
         draws = self._draws
         return RecordedResult(int(self._counts[attack]) / draws, draws, int(self._counts[IMPOSSIBLE]))
 
-    def blind(self, guess: NDArray[np.int64]) -> RecordedResult:
+    def blind(self, guess: Integers) -> RecordedResult:
         """A guess that does not look at the observations: right or wrong, never impossible."""
         exposure, own = self.target.exposure, self._own
         truth = np.where(own >= 0, exposure.guessed[np.arange(own.size), own], -1)
@@ -349,11 +348,11 @@ class RecordedTarget:
         return 1 if self.target.exposure.is_raw else self.target.draws
 
     @cached_property
-    def _own(self) -> NDArray[np.int32]:
+    def _own(self) -> Integers32:
         return own_places(self.target.exposure.chain, self.trace)
 
     @cached_property
-    def _counts(self) -> NDArray[np.int64]:
+    def _counts(self) -> Integers:
         """Successes of MAP and marginals, and draws the prior excludes (3,)."""
         target, exposure = self.target, self.target.exposure
         pairs = zip(exposure.observations, self.trace, strict=True)
@@ -370,7 +369,7 @@ class RecordedTarget:
         return count_successes(replay_successes, arguments, self._draws, target.seed)
 
 
-def own_places(chain: ChainView, trace: NDArray[np.integer]) -> NDArray[np.int32]:
+def own_places(chain: ChainView, trace: NDArray[np.integer]) -> Integers32:
     """Positions of the trace's locations among the chain's places, -1 for a place never seen before."""
     position = np.searchsorted(chain.places, trace)
     known = chain.places[np.minimum(position, chain.places.size - 1)] == trace

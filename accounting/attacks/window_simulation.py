@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.attacks.noised_draws_kernel import WindowSimulation
-from accounting.bounds.noised.own_counts_bound import Asked, States, chain_of, states_of
+from accounting.bounds.noised.own_counts_bound import Asked, chain_of, states_of
 from accounting.exposure import Exposure
-from accounting.exposure.drawing import (
-    new_walker,
-    noise_tables,
-    own_releases,
-    released_steps,
-    value_tables,
-)
+from accounting.exposure.drawing import new_walker, noise_tables, own_releases, released_steps, value_tables
 from accounting.exposure.own_counts import OwnWindow, own_count, own_window
 from accounting.hmm.forward_viterbi import smallest_entry
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Integers32
 from models.priors.chain import LocalChain
 from models.releases import WindowRelease
 
@@ -31,7 +25,7 @@ _VISITS = 3  # to the chain in each step of a draw
 _MOST_STATES = 1 << 13  # in one step
 
 
-def window_simulation(exposure: Exposure, draws: int, blind: NDArray[np.int32]) -> WindowSimulation:
+def window_simulation(exposure: Exposure, draws: int, blind: Integers32) -> WindowSimulation:
     """The person's states, and the counts that tell them apart, of the sensors that are followed.
 
     An attack need not use everything that is published. Of the sensors those that reveal most for the values
@@ -49,7 +43,8 @@ def window_simulation(exposure: Exposure, draws: int, blind: NDArray[np.int32]) 
     for releases in _by_worth(exposure):
         wider = [*followed, *(own_window(exposure, each) for each in releases)]
         found = states_of(asked, wider, _MOST_STATES)
-        if found is not None and draws * _VISITS * _entries(found) <= MOST_WORK:
+        moves = 0 if found is None else sum(chance.size for _, _, chance in found.moves)
+        if found is not None and draws * _VISITS * moves <= MOST_WORK:
             states, followed = found, wider
             law += [laws.setdefault(each.mechanism, len(laws)) for each in releases]
     chain, marginal = chain_of(asked, states)
@@ -93,8 +88,3 @@ def _by_worth(exposure: Exposure) -> Iterator[list[WindowRelease]]:
             worth.append((-nats / log(1.0 + most), name))
     for _, name in sorted(worth):
         yield of_sensor[name]
-
-
-def _entries(states: States) -> int:
-    """The moves between states of all steps."""
-    return sum(chance.size for _, _, chance in states.moves)

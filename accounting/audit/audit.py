@@ -9,7 +9,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from scipy.special import bdtrc
 
@@ -28,18 +27,13 @@ from accounting.bounds import (
     with_whole_windows,
 )
 from accounting.exceptions import EffortError
-from accounting.exposure import (
-    Exposure,
-    PublishedWindows,
-    baseline,
-    check_mistakes,
-    released_information,
-)
+from accounting.exposure import Exposure, PublishedWindows, baseline, check_mistakes, released_information
 from accounting.exposure.crowd import CrowdAdversary, Others, with_strangers
 from accounting.exposure.crowd.joint_law import FewCounts
 from accounting.exposure.step_information import observe
 from accounting.numerics import mean_interval
 from models.calendar import slots_by_the_clock
+from models.numerics.arrays import Floats
 from models.priors import PLACE, Evidence, Population, posterior_draws
 from models.priors import Question as AskedQuestion
 from models.priors.unrolled import settled_laws
@@ -399,7 +393,7 @@ def posterior_ceiling(
     return summary_of(ceilings)
 
 
-def summary_of(ceilings: NDArray[np.float64]) -> PosteriorCeiling:
+def summary_of(ceilings: Floats) -> PosteriorCeiling:
     """Mean and quantile with their errors, of ceilings in the order in which they were drawn."""
     draws, ranked = ceilings.size, np.sort(ceilings)
     around = mean_interval(ceilings, 1.0 - _CONFIDENCE)
@@ -489,11 +483,7 @@ def information_shares(
 
 
 def explain(
-    exposure: Exposure,
-    steps: tuple[StepSchedule, ...],
-    mistakes: int,
-    *,
-    effort: Effort | None = None,
+    exposure: Exposure, steps: tuple[StepSchedule, ...], mistakes: int, *, effort: Effort | None = None
 ) -> Explanation:
     """Take one person's exposure to ``steps`` apart: one audit a release of :func:`information_shares`."""
     whole = audit_exposure(exposure, mistakes, effort=effort)

@@ -9,7 +9,6 @@ from math import log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from accounting.attacks import ATTACKS, RecordedTarget, Target, own_places
@@ -23,6 +22,7 @@ from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.exceptions import PriorError
 from models.numerics import elementwise
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.priors import ChainView, Population
 from models.releases import Schedule, StepSchedule
 
@@ -40,18 +40,18 @@ class RecordedPeople:
     its clock, and ``first_slot`` is the position of step 0 in it.
     """
 
-    positions: NDArray[np.int64]
-    places: NDArray[np.int32]
+    positions: Integers
+    places: Integers32
     first_slot: int
     calendar: Calendar | None = None
 
-    def hours(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hours(self, steps: Integers) -> Integers:
         """The hour of each step: the next one's is one more where people move as in the step's slot."""
         if self.calendar is None:
             return steps
         return self.calendar.hours(self.first_slot - self.calendar.first_slot + steps)
 
-    def slots(self, cycle: int, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def slots(self, cycle: int, steps: Integers) -> Integers:
         """The slot of each step in a cycle."""
         if self.calendar is None:
             return np.asarray((self.first_slot + steps) % cycle)
@@ -66,7 +66,7 @@ class ChosenHorizon(NamedTuple):
 
     person: int
     first_slot: int
-    trace: NDArray[np.int32]
+    trace: Integers32
 
 
 def chosen_horizons(
@@ -109,7 +109,7 @@ class TailProbabilities(NamedTuple):
     lower: float
 
 
-def hits_law(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def hits_law(probabilities: Floats) -> Floats:
     """``Pr[N = k]`` for ``k = 0..n``, exactly: the Poisson binomial law, one guess after the other."""
     law = np.zeros(probabilities.size + 1)
     law[0] = 1.0
@@ -120,7 +120,7 @@ def hits_law(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return law
 
 
-def tail_probabilities(probabilities: NDArray[np.float64], hits: int) -> TailProbabilities:
+def tail_probabilities(probabilities: Floats, hits: int) -> TailProbabilities:
     """How surprising so many hits are, in both directions."""
     law = hits_law(probabilities)
     return TailProbabilities(min(1.0, float(law[hits:].sum())), min(1.0, float(law[: hits + 1].sum())))
@@ -171,7 +171,7 @@ class GroupCheck:
 
 
 def check_group(
-    predicted: NDArray[np.float64], hit: NDArray[np.bool_], groups: int, level: float, *, are_ceilings: bool
+    predicted: Floats, hit: Flags, groups: int, level: float, *, are_ceilings: bool
 ) -> GroupCheck:
     """Predicted probabilities of success (n,) against what happened (n,), n at least 1.
 
@@ -342,7 +342,7 @@ class PanelCheck:
         self.guesses += 1
         self.check.record(is_right, min(1.0, best.success))
 
-    def _start(self, person: int, chain: ChainView, volunteer: _Volunteer) -> NDArray[np.float64] | None:
+    def _start(self, person: int, chain: ChainView, volunteer: _Volunteer) -> Floats | None:
         """The law of the horizon's first place given the last place known; None for the long-run law.
 
         A place that the prior excludes says nothing: the long-run law again.
@@ -365,9 +365,7 @@ class PanelCheck:
             return law_by_the_clock(chain, None, calendar, position, volunteer.first - since)
         return None if initial is None else self._moved(chain, initial, since, volunteer.first)
 
-    def _moved(
-        self, chain: ChainView, law: NDArray[np.float64], step: int, until: int
-    ) -> NDArray[np.float64]:
+    def _moved(self, chain: ChainView, law: Floats, step: int, until: int) -> Floats:
         """The law some steps later."""
         calendar, slots = self._settings.calendar, chain.start.shape[0]
         if calendar is not None:
@@ -429,7 +427,7 @@ def sharpness(population: Population, recorded: RecordedPeople) -> Sharpness:
     )
 
 
-def _moves_of(chain: ChainView, places: NDArray[np.int32], recorded: RecordedPeople) -> _PersonMoves:
+def _moves_of(chain: ChainView, places: Integers32, recorded: RecordedPeople) -> _PersonMoves:
     """The moves between successive known steps, but not while a clock is changed."""
     cycle, known = chain.start.shape[0], (places[:-1] >= 0) & (places[1:] >= 0)
     if cycle > 1:
@@ -456,7 +454,7 @@ def _moves_of(chain: ChainView, places: NDArray[np.int32], recorded: RecordedPeo
 
 
 def _moves_of_states(
-    chain: ChainView, places: NDArray[np.int32], known: NDArray[np.bool_], recorded: RecordedPeople
+    chain: ChainView, places: Integers32, known: Flags, recorded: RecordedPeople
 ) -> _PersonMoves:
     """The same where states share a place: the next place given all places since the last gap.
 
@@ -645,12 +643,10 @@ def _outcome(
     )
 
 
-def _grouped(
-    predicted: NDArray[np.float64], hit: NDArray[np.bool_], settings: CheckSettings, *, are_ceilings: bool
-) -> GroupedCheck:
+def _grouped(predicted: Floats, hit: Flags, settings: CheckSettings, *, are_ceilings: bool) -> GroupedCheck:
     """Everybody, and groups of nearly equal size by what was predicted."""
     level = settings.level / _VERDICTS_A_CHECK
-    parts: Sequence[NDArray[np.int64]] = np.array_split(
+    parts: Sequence[Integers] = np.array_split(
         np.argsort(predicted, kind="stable"), min(settings.groups, predicted.size)
     )
     return GroupedCheck(

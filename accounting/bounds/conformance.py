@@ -5,13 +5,12 @@ Passing proves nothing: a bound that fails is refuted, one that passes was not r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import ALL_BOUNDS, is_probability, own_bound, question
@@ -19,6 +18,7 @@ from accounting.exposure import Exposure
 from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.mechanisms import Gaussian, Mechanism, Raw
+from models.numerics.arrays import Floats
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
@@ -61,8 +61,8 @@ class BoundCheck:
 
 class _Case(NamedTuple):
     exposure: Exposure
-    matrices: NDArray[np.float64]  # (slots, K, K)
-    start: NDArray[np.float64]
+    matrices: Floats  # (slots, K, K)
+    start: Floats
     counted: list[list[tuple[tuple[int, ...], Mechanism]]]  # places and mechanism of each step's sensors
 
     def in_words(self, mistakes: int) -> str:
@@ -96,7 +96,8 @@ def check_bound(
         raise ArgumentError("cases must be at least 1", cases, "take 60")
     questions = answered = 0
     failures = []
-    for case in _cases(cases):
+    for seed in range(cases):
+        case = _random_case(np.random.default_rng(seed))
         steps = case.exposure.steps
         for mistakes, best in enumerate(_best_successes(case)):
             questions += 1
@@ -148,11 +149,6 @@ def register_bound(name: str, compute: Compute, *, is_vouched: bool = False) -> 
                 "correct it, or register it without is_vouched to see it beside the ceiling",
             )
     ALL_BOUNDS.register(name, own_bound(name, compute, is_vouched))
-
-
-def _cases(count: int) -> Iterator[_Case]:
-    for seed in range(count):
-        yield _random_case(np.random.default_rng(seed))
 
 
 def _random_case(rng: np.random.Generator) -> _Case:
@@ -207,7 +203,7 @@ def _best_successes(case: _Case) -> list[float]:
     return [float(((wrong <= mistakes) @ joint).max(axis=0).sum()) for mistakes in range(steps)]
 
 
-def _channel(places: int, where: Sequence[int], mechanism: Mechanism) -> NDArray[np.float64]:
+def _channel(places: int, where: Sequence[int], mechanism: Mechanism) -> Floats:
     """What a count, less the others in it, shows of each place (K, values); unlikely values are one."""
     law = mechanism.noise_law()
     assert law is not None, "nothing is suppressed in these cases"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.posterior_kernel import (
     LogHorizon,
@@ -21,6 +20,7 @@ from accounting.exposure.drawing import Draws, ReleasedSteps, ValueTables, relea
 from accounting.exposure.step_information import observe
 from accounting.hmm.propagation import first_place_law
 from accounting.numerics import mean_interval
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import pjit
 from models.priors import Population
 from models.priors.chain import LocalChain, PopulationArrays, chain_view
@@ -32,15 +32,15 @@ from models.releases import Schedule
 def judge_people(
     begin: int,
     end: int,
-    found: NDArray[np.float64],
+    found: Floats,
     population: PopulationArrays,
     first_slot: int,
-    labels: NDArray[np.int32],
+    labels: Integers32,
     steps: ReleasedSteps,
     values: ValueTables,
-    people: NDArray[np.int64],
-    first: NDArray[np.int64],
-    draws: NDArray[np.int64],
+    people: Integers,
+    first: Integers,
+    draws: Integers,
     seed: int,
     horizon: LogHorizon,
 ) -> None:

@@ -8,12 +8,10 @@ from enum import Enum
 from functools import cached_property
 from typing import TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from accounting.exceptions import EffortError
 from accounting.exposure import Exposure, Information, PriorGuess, prior_guess, released_information
 from models.arguments import checked
+from models.numerics.arrays import Floats
 
 # How much work the refined bounds may do: time against sharpness, never against validity.
 
@@ -139,7 +137,7 @@ class LogQuestion:
     last: int
     seen: int
     mistakes: int
-    ends: NDArray[np.float64]
+    ends: Floats
     effort: Effort
 
 

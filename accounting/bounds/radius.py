@@ -8,7 +8,6 @@ from math import exp, expm1, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting import bounds
 from accounting.exceptions import HorizonError
@@ -16,15 +15,11 @@ from accounting.exposure import Exposure
 from accounting.exposure.step_information import StepObservation, observe
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.hmm.log_space import log_sum
-from accounting.numerics import (
-    ROOT_MARGIN,
-    bracket,
-    divergence_root,
-    relative_entropy_term,
-)
+from accounting.numerics import ROOT_MARGIN, bracket, divergence_root, relative_entropy_term
 from accounting.settings import RiskBudget
 from models.arguments import checked
 from models.mechanisms import Raw
+from models.numerics.arrays import Floats, Integers32
 from models.numerics.jit import inline, jit, pjit
 from models.releases import Sensor, SensorRelease, StepSchedule
 
@@ -44,14 +39,14 @@ class PathLaw(NamedTuple):
     The move after step ``t`` is by matrix ``(first_slot + t) % C``.
     """
 
-    start: NDArray[np.float64]
-    matrices: NDArray[np.float64]
+    start: Floats
+    matrices: Floats
     first_slot: int
     steps: int
 
 
 @inline
-def _moves(law: PathLaw, t: int) -> NDArray[np.float64]:
+def _moves(law: PathLaw, t: int) -> Floats:
     """The matrix (K, K) of the move after step ``t``."""
     return law.matrices[(law.first_slot + t) % law.matrices.shape[0]]
 
@@ -64,7 +59,7 @@ class RowDistances(NamedTuple):
 
 
 @jit
-def row_distances(q: NDArray[np.float64], p: NDArray[np.float64]) -> RowDistances:
+def row_distances(q: Floats, p: Floats) -> RowDistances:
     """``KL(q || p)`` and the total variation of two laws."""
     relative_entropy, apart = 0.0, 0.0
     for x in range(q.size):
@@ -229,12 +224,6 @@ def _log_ratio(q: float, p: float) -> float:
 
 
 @jit
-def _bernoulli(p: float, q: float) -> float:
-    """``d(p || q)``."""
-    return relative_entropy_term(p, q) + relative_entropy_term(1.0 - p, 1.0 - q)
-
-
-@jit
 def _renyi_bernoulli(u: float, bound: float, order: float) -> float:
     """``d_a(u || B)``; each term is what is left of ``(q / p)^a - 1 - a (q / p - 1)``, as for ``a = 1``."""
     if u >= 1.0:
@@ -250,7 +239,12 @@ def raised_by_reversed(bound: float, relative_entropy: float) -> float:
     """``sup {u : d(B || u) <= KL(P || Q)}``."""
     if bound >= 1.0 or relative_entropy <= 0.0:
         return min(1.0, bound)
-    root = bracket(lambda u: _bernoulli(bound, u) <= relative_entropy, bound, 1.0).first_false
+
+    def is_near(u: float) -> bool:
+        apart = relative_entropy_term(bound, u) + relative_entropy_term(1.0 - bound, 1.0 - u)
+        return bool(apart <= relative_entropy)
+
+    root = bracket(is_near, bound, 1.0).first_false
     return min(1.0, root * (1.0 + ROOT_MARGIN))
 
 
@@ -265,9 +259,7 @@ def raised_by_renyi(bound: float, divergence: float, order: float) -> float:
 
 
 @pjit(lambda _, bounds, __: bounds.size)
-def raise_each(
-    begin: int, end: int, relative_entropy: float, bounds: NDArray[np.float64], raised: NDArray[np.float64]
-) -> None:
+def raise_each(begin: int, end: int, relative_entropy: float, bounds: Floats, raised: Floats) -> None:
     """``sup {u : d(u || B) <= KL(Q || P)}`` of each bound; a bound of 0 stays 0."""
     for k in range(begin, end):
         raised[k] = divergence_root(relative_entropy, bounds[k]) if bounds[k] > 0.0 else 0.0
@@ -411,7 +403,7 @@ class Radius:
         return RadiusCeiling(raised[by], by)
 
 
-def _path_law(exposure: Exposure, places: NDArray[np.int32], first: int, last: int) -> PathLaw:
+def _path_law(exposure: Exposure, places: Integers32, first: int, last: int) -> PathLaw:
     """The law of the places in ``first..last``, on ``places``, of which the person's own are some.
 
     A place where the person never is is never left: its row in the matrix has no weight.
@@ -427,7 +419,7 @@ def _path_law(exposure: Exposure, places: NDArray[np.int32], first: int, last: i
     return PathLaw(start, matrices, exposure.slot(first), last - first + 1)
 
 
-def _settled_before(exposure: Exposure, step: int) -> NDArray[np.float64]:
+def _settled_before(exposure: Exposure, step: int) -> Floats:
     """The law of the place in a ``step`` before the log."""
     if exposure.is_unrolled:
         raise HorizonError(
@@ -447,7 +439,7 @@ def _settled_before(exposure: Exposure, step: int) -> NDArray[np.float64]:
 # Bounds on success under the prior, raised for many people at once, and limits lowered to match.
 
 
-def ceilings_within(nats: float, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+def ceilings_within(nats: float, bounds: Floats) -> Floats:
     """Each bound (N,), raised to everybody within so many nats; as :class:`Radius` raises a single one."""
     if nats == 0.0:
         return bounds

@@ -13,14 +13,7 @@ from accounting.exposure import Exposure, baseline, check_mistakes, prior_guess,
 from accounting.exposure.own_counts import OwnCount, own_count, window_information
 from accounting.exposure.step_information import observe
 from accounting.numerics import divergence_root, most_moved
-from models.releases import (
-    SensorRelease,
-    ShownPlaces,
-    StepSchedule,
-    WindowRelease,
-    shown_places,
-    together,
-)
+from models.releases import SensorRelease, ShownPlaces, StepSchedule, WindowRelease, shown_places, together
 
 
 def in_steps(
@@ -123,7 +116,7 @@ def window_risk(
         confidence=least.confidence,
         baseline=without,
         bounds=bounds,
-        information_nats=window_information(exposure, published, first, last).total,
+        information_nats=window_information(exposure, published, first, last),
         own_counts=owns,
     )
 
@@ -158,7 +151,7 @@ def _bounds_by_name(
         found = step_risk((), effort)
         return {found.by: found.certified}
     certain = replace(effort, draws=0)
-    information = window_information(exposure, published, first, last).total
+    information = window_information(exposure, published, first, last)
     guess = prior_guess(window_of(exposure, first, last), mistakes).best
     revealed = sum(own.information_nats for own in windows)  # given the steps' releases: not carried
     bounds = {

@@ -44,6 +44,7 @@ from accounting.exposure.step_information.likelihood_levels import LevelTables, 
 from accounting.exposure.step_information.observation import StepView
 from accounting.numerics import fill_divergence_roots, packed_positions
 from accounting.settings import HorizonSettings
+from models.numerics.arrays import Flags, Floats, Integers
 from models.priors import Population
 
 MORE_THAN_ANYTHING = 1 << 50  # units: a thousand nats
@@ -68,7 +69,7 @@ class RunningAccount(NamedTuple):
 
     @classmethod
     def opened(
-        cls, population: Population, settings: HorizonSettings, since: NDArray[np.int64], groups: Groups
+        cls, population: Population, settings: HorizonSettings, since: Integers, groups: Groups
     ) -> RunningAccount:
         """One account for each prior before ``settings.first_step``; they count from ``since`` (A,) on.
 
@@ -158,7 +159,7 @@ class RunningAccount(NamedTuple):
         )
         return self._replace(accounts=taken_accounts, settled=settled)
 
-    def equal_to(self, other: RunningAccount, both: Population, told: NDArray[np.bool_]) -> AccountPositions:
+    def equal_to(self, other: RunningAccount, both: Population, told: Flags) -> AccountPositions:
         """For each account of ``other`` the position of the equal one here, -1 if there is none, (A,).
 
         ``both`` are the priors of these accounts, then of the other's; ``told`` are those whose place is told
@@ -183,7 +184,7 @@ class RunningAccount(NamedTuple):
         found[chosen[~is_same.reshape(-1, draws).all(axis=1)]] = -1
         return found
 
-    def add_revealed(self, step: int, horizon: int, nats: NDArray[np.float64]) -> None:
+    def add_revealed(self, step: int, horizon: int, nats: Floats) -> None:
         """Add what windows and moves reveal (N,) to the terms and the information of the last step."""
         people = np.flatnonzero(np.where(step < self.accounts.since, 0.0, nats))
         state = self.accounts.state
@@ -198,7 +199,7 @@ class RunningAccount(NamedTuple):
         state.bound[people], state.risk[people] = bound, np.maximum(bound, baseline)
         state.decided_by[people] = np.where(bound > baseline, BY_DIVERGENCE, BY_BASELINE)
 
-    def tell(self, step: int, horizon: int, people: NDArray[np.int64]) -> None:
+    def tell(self, step: int, horizon: int, people: Integers) -> None:
         """Account that these people's place at the last ``step``, their first one, is told to the adversary.
 
         Horizons that begin with the step carry the entropy of the place (``J_n = H(X_n)``), later ones what
@@ -243,9 +244,7 @@ class RunningAccount(NamedTuple):
         stored = unpack_state(packed, basis, fixed, free)
         seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
         plain = SeenSteps(
-            stored["published_labels"],
-            stored["published_channel"],
-            taken("published", LevelTables, stored),
+            stored["published_labels"], stored["published_channel"], taken("published", LevelTables, stored)
         )
         published = Published(plain, taken("window", SeenWindows, stored))
         figures, worst = taken("figures", Figures, stored), taken("worst", WorstMoments, stored)
@@ -258,8 +257,7 @@ class RunningAccount(NamedTuple):
         before = taken("view", StepView, stored)
         return self._replace(
             accounts=self.accounts._replace(
-                state=taken("state", HorizonState, stored),
-                nonstationary=taken("own", Nonstationary, stored),
+                state=taken("state", HorizonState, stored), nonstationary=taken("own", Nonstationary, stored)
             ),
             next_step=int(stored["next_step"]),
             view_before=before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
@@ -298,7 +296,7 @@ def _joined_constants(first: Constants, second: Constants) -> Constants:
     return Constants(start, *map(np.concatenate, constants))
 
 
-def _taken_constants(constants: Constants, chains: NDArray[np.int64]) -> Constants:
+def _taken_constants(constants: Constants, chains: Integers) -> Constants:
     """The constants of the chains at these positions."""
     phase_start = constants.phase_start
     start = np.concatenate(([0], np.cumsum(np.diff(phase_start)[chains]))).astype(phase_start.dtype)

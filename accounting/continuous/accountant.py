@@ -14,7 +14,6 @@ from math import lcm
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds import deciding_bound
 from accounting.bounds.radius import ceilings_within
@@ -58,6 +57,7 @@ from accounting.exposure.step_information.observation import StepView
 from accounting.settings import HorizonSettings
 from models.arguments import checked
 from models.exceptions import ArgumentError, PriorError
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.priors import Population
 from models.priors.unrolled import settled_laws
 from models.releases import StepSchedule, without_coins
@@ -84,7 +84,7 @@ class RepeatedSteps:
     first.
     """
 
-    def __init__(self, slots: NDArray[np.int32], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, slots: Integers32, most_bytes: int = MOST_BYTES) -> None:
         self._people = slots.size
         self._period = lcm(*np.unique(slots).tolist())
         self._most = max(1, most_bytes // max(1, 16 * slots.size))
@@ -129,9 +129,9 @@ class AccountantView(NamedTuple):
 class PersonRisks(NamedTuple):
     """The figures of some people, (n,) each; ``by`` are the bounds that gave the risks."""
 
-    risk: NDArray[np.float64]
-    baseline: NDArray[np.float64]
-    added: NDArray[np.float64]
+    risk: Floats
+    baseline: Floats
+    added: Floats
     by: tuple[str, ...]
 
 
@@ -166,10 +166,10 @@ class ContinuousAccountant:
 
     population: Population
     settings: HorizonSettings = field(default_factory=HorizonSettings)
-    effective_from: NDArray[np.int64] | None = None
+    effective_from: Integers | None = None
     shares: PeopleShares | None = None
     apart: bool = False
-    told: NDArray[np.bool_] | None = None
+    told: Flags | None = None
     people: tuple[str, ...] = field(init=False, repr=False)
     _found_units: Units | None = field(default=None, init=False, repr=False)
 
@@ -242,7 +242,7 @@ class ContinuousAccountant:
                 )
         super().__setattr__(name, value)
 
-    def _checked_told(self, people: int) -> NDArray[np.bool_]:
+    def _checked_told(self, people: int) -> Flags:
         """Who is told, (N,); :class:`~accounting.exceptions.SettingsError` where that cannot be accounted."""
         if self.told is None:
             return np.zeros(people, dtype=np.bool_)
@@ -257,7 +257,7 @@ class ContinuousAccountant:
         return told
 
     @checked(ArgumentError)
-    def apply(self, step: StepSchedule, among: NDArray[np.bool_] | None = None) -> None:
+    def apply(self, step: StepSchedule, among: Flags | None = None) -> None:
         """Account one step; steps come in order without gaps, empty ones included.
 
         Only people ``among`` (N,) are refined (default: all); others keep the fast bound, which is valid.
@@ -336,12 +336,12 @@ class ContinuousAccountant:
         return bool(self._told.any())
 
     @property
-    def told_accounts(self) -> NDArray[np.bool_]:
+    def told_accounts(self) -> Flags:
         """Whether the place is told at the first step, by account, (A,)."""
         return self._told
 
     @property
-    def is_told(self) -> NDArray[np.bool_]:
+    def is_told(self) -> Flags:
         """The same by chain, (A,) times the draws."""
         return np.repeat(self._told, self.population.draws)
 
@@ -354,7 +354,7 @@ class ContinuousAccountant:
             self._found_units = Units.of(self._holders, count, alike, self.population.draws)
         return self._found_units
 
-    def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def most_operations(self, is_counted: Flags) -> Integers:
         """The cost of refining each person if these locations (M,) are counted exactly at each step, (N,)."""
         chains = len(self.population.accounted)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
@@ -474,7 +474,7 @@ class ContinuousAccountant:
         joined._index_people()
         return joined
 
-    def of_people(self, people: NDArray[np.int64]) -> ContinuousAccountant:
+    def of_people(self, people: Integers) -> ContinuousAccountant:
         """The accountant of some of the people, by position, as if there had never been others."""
         chosen = copy(self)
         chosen.people = tuple(self.people[person] for person in people)
@@ -548,7 +548,7 @@ class ContinuousAccountant:
             advance_marginals(self._accounts, people, step, is_changed)
             self._fill_nonstationary(people[is_changed], step)
 
-    def _fill_nonstationary(self, people: NDArray[np.int64], step: int) -> None:
+    def _fill_nonstationary(self, people: Integers, step: int) -> None:
         if people.size:
             fill_constants(self._accounts, people, step, False)
 
@@ -561,9 +561,7 @@ class ContinuousAccountant:
         nats = self._revealed.nats(step.revealed, self._accounts.horizon.first_slot + step.step - 1, before)
         self._running.add_revealed(step.step, self.settings.horizon, nats)
 
-    def _refined(
-        self, step: int, seen: SeenSteps, published: Published, among: NDArray[np.bool_] | None
-    ) -> Groups:
+    def _refined(self, step: int, seen: SeenSteps, published: Published, among: Flags | None) -> Groups:
         """The groups after refining the accounts whose fast bound is high, as far as the step's work goes."""
         groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
         if self.settings.refines:
@@ -595,7 +593,7 @@ class ContinuousAccountant:
         is_recent = step - self.settings.horizon + 1 - self._accounts.since <= HISTORY
         return due.of(~(self.is_told & is_recent)[due.chains])
 
-    def _threshold_index(self, groups: Groups) -> NDArray[np.int64]:
+    def _threshold_index(self, groups: Groups) -> Integers:
         risk = ceilings_within(self.settings.within_nats, groups.mean_risk)
         return np.searchsorted(np.array(self.settings.thresholds), risk, side="right")
 
@@ -612,7 +610,7 @@ class ContinuousAccountant:
         return self._running.stretch
 
     @property
-    def since(self) -> NDArray[np.int64]:
+    def since(self) -> Integers:
         """The step from which each person's releases count, (N,)."""
         return self._by_account.each(self._accounts.since[:: self.population.draws])
 
@@ -622,7 +620,7 @@ class ContinuousAccountant:
         return int(self._by_account.people.sum())
 
     @property
-    def people_each(self) -> NDArray[np.int64]:
+    def people_each(self) -> Integers:
         """How many people each name stands for, (N,): one, except for personas."""
         return self._by_account.holders.people_each
 
@@ -632,18 +630,18 @@ class ContinuousAccountant:
         is_unreached = self._groups.figures.is_unreached.any(axis=0)
         return int(self._by_group.people[is_unreached].sum())
 
-    def risk(self) -> NDArray[np.float64]:
+    def risk(self) -> Floats:
         """Certified risk of each person over the horizon that ends with the last step, shape (N,).
 
         It holds within the radius of the settings, like every risk that is shown.
         """
         return self._by_group.each(self._shown_figures().risk)
 
-    def prior_risk(self) -> NDArray[np.float64]:
+    def prior_risk(self) -> Floats:
         """Certified risk of each person under the prior itself, whatever the radius, (N,)."""
         return self._by_group.each(self._groups.mean_risk)
 
-    def chain_risk(self) -> NDArray[np.float64]:
+    def chain_risk(self) -> Floats:
         """Certified risk by chain, (N,) times the draws, of people who are accounted apart."""
         found = np.empty(len(self.population.accounted))
         found[self._groups.chains()] = self._groups.figures.risk
@@ -653,19 +651,19 @@ class ContinuousAccountant:
         """The mean of :meth:`prior_risk` over people; 0 if there are none."""
         return Ranked(self._groups.mean_risk, self._by_group.people).mean()
 
-    def baseline(self) -> NDArray[np.float64]:
+    def baseline(self) -> Floats:
         """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
         return self._by_account.each(self._baseline)
 
-    def account_baseline(self) -> NDArray[np.float64]:
+    def account_baseline(self) -> Floats:
         """The baseline of each account, (A,)."""
         return self._baseline.copy()
 
-    def added(self) -> NDArray[np.float64]:
+    def added(self) -> Floats:
         """Upper bound on what the releases added under the prior: risk less baseline, shape (N,)."""
         return self._by_group.each(self._shown_figures().added)
 
-    def risks_of(self, people: NDArray[np.int64]) -> PersonRisks:
+    def risks_of(self, people: Integers) -> PersonRisks:
         """The figures of some people, by position."""
         group = self._by_group.of(people)
         risk, baseline, added = (values[group] for values in self._shown_figures())
@@ -680,7 +678,7 @@ class ContinuousAccountant:
         each = np.add.reduceat(settled.baseline, first) / (last - first)
         return Ranked(self.population.mean_draw(each), self._by_account.people).median()
 
-    def information_nats(self) -> NDArray[np.float64]:
+    def information_nats(self) -> Floats:
         """Bound on what everything released reveals about the horizon, nats, shape (N,)."""
         return self._by_account.each(self.population.mean_draw(self._state.information / UNITS_PER_NAT))
 
@@ -689,7 +687,7 @@ class ContinuousAccountant:
         groups = np.arange(self._by_group.groups)
         return take_people(self._worst_of_groups(), self._by_group.each(groups))
 
-    def most_exposed(self, count: int) -> tuple[NDArray[np.int64], WorstMoments]:
+    def most_exposed(self, count: int) -> tuple[Integers, WorstMoments]:
         """The positions and worst moments of the ``count`` people with most added risk so far, ties included.
 
         Positions increase. People without added risk are left out.
@@ -702,7 +700,7 @@ class ContinuousAccountant:
         """The bound that gave a person's risk; of several chains, that of the chain with the highest risk."""
         return self._decided_by(self._by_group.of(np.array([person])))[0]
 
-    def crossings(self) -> NDArray[np.int64]:
+    def crossings(self) -> Integers:
         """People whose highest reached threshold changed in the last step, increasing."""
         figures = self._groups.figures
         return self._by_group.people_with(figures.reached != figures.reached_before)
@@ -734,7 +732,7 @@ class ContinuousAccountant:
         return self._accounts.state
 
     @property
-    def _baseline(self) -> NDArray[np.float64]:
+    def _baseline(self) -> Floats:
         """The baseline of each account, (A,)."""
         return self.population.mean_draw(self._state.baseline)
 
@@ -748,7 +746,7 @@ class ContinuousAccountant:
         worst = self._groups.worst
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
-    def _decided_by(self, group: NDArray[np.int64]) -> tuple[str, ...]:
+    def _decided_by(self, group: Integers) -> tuple[str, ...]:
         """The bound that gave the risk of each of these groups, as :meth:`decided_by`."""
         figures = self._groups.figures
         chain = np.argmax(figures.risk[:, group], axis=0)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.exposure.step_information.contraction_kernel import GAPS, gap_contractions
 from accounting.exposure.step_information.renewal_kernel import surprise
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import inline, jit, pjit
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view
 from models.priors.stationary_kernel import push_forward
@@ -52,34 +53,34 @@ class Constants(NamedTuple):
     Person ``i`` owns ``[phase_start[i], phase_start[i + 1])`` of the flat arrays, one entry a slot.
     """
 
-    phase_start: NDArray[np.int64]  # (N + 1,)
-    guess: NDArray[np.float64]  # q, an upper bound on any guess from the prior alone
-    baseline: NDArray[np.float64]  # exact success of the best known guess from the prior alone
-    entropy_units: NDArray[np.int64]  # H(X_w) of the horizon's first place, rounded up
-    contraction: NDArray[np.float64]  # (phases, len(GAPS)), of the moves that end in the slot
+    phase_start: Integers  # (N + 1,)
+    guess: Floats  # q, an upper bound on any guess from the prior alone
+    baseline: Floats  # exact success of the best known guess from the prior alone
+    entropy_units: Integers  # H(X_w) of the horizon's first place, rounded up
+    contraction: Floats  # (phases, len(GAPS)), of the moves that end in the slot
 
 
 class Nonstationary(NamedTuple):
     """Marginals of people with an initial distribution, packed like ``PopulationArrays.initial``."""
 
-    earliest: NDArray[np.float64]  # at the first step of the history, at most HISTORY before the horizon
-    first: NDArray[np.float64]  # at the first step of the horizon
-    before: NDArray[np.float64]  # at the step before the last
-    now: NDArray[np.float64]  # at the last step
+    earliest: Floats  # at the first step of the history, at most HISTORY before the horizon
+    first: Floats  # at the first step of the horizon
+    before: Floats  # at the step before the last
+    now: Floats  # at the last step
 
 
 class HorizonState(NamedTuple):
     """All that is carried from step to step. The first three are rings: row ``k mod rows`` is step ``k``."""
 
-    unconditioned: NDArray[np.int64]  # (T + MEMORY, N) units
-    conditional: NDArray[np.int64]  # (T, N) units
-    carried: NDArray[np.int64]  # (MEMORY + 1, N) J in units, by the horizon's first step
-    running: NDArray[np.int64]  # (N,) sum of conditional over the horizon except its first step
-    information: NDArray[np.int64]  # (N,) bound of the last step, units
-    guess: NDArray[np.float64]  # (N,) the q that `bound` was computed with
-    bound: NDArray[np.float64]  # (N,) root of the binary divergence at `information`
-    baseline: NDArray[np.float64]  # (N,) of the horizon of the last step
-    risk: NDArray[np.float64]  # (N,) certified bound of the last step: the larger of bound and baseline
+    unconditioned: Integers  # (T + MEMORY, N) units
+    conditional: Integers  # (T, N) units
+    carried: Integers  # (MEMORY + 1, N) J in units, by the horizon's first step
+    running: Integers  # (N,) sum of conditional over the horizon except its first step
+    information: Integers  # (N,) bound of the last step, units
+    guess: Floats  # (N,) the q that `bound` was computed with
+    bound: Floats  # (N,) root of the binary divergence at `information`
+    baseline: Floats  # (N,) of the horizon of the last step
+    risk: Floats  # (N,) certified bound of the last step: the larger of bound and baseline
     decided_by: NDArray[np.int8]  # (N,) BY_ codes
 
 
@@ -106,7 +107,7 @@ class Accounts(NamedTuple):
     constants: Constants
     nonstationary: Nonstationary
     state: HorizonState
-    since: NDArray[np.int64]  # (N,) step from which each person's releases count
+    since: Integers  # (N,) step from which each person's releases count
     horizon: HorizonRules
 
 
@@ -129,7 +130,7 @@ def account_slot(accounts: Accounts, person: int, step: int) -> int:
 
 
 @inline
-def is_in_reach(population: PopulationArrays, person: int, labels: NDArray[np.int32]) -> bool:
+def is_in_reach(population: PopulationArrays, person: int, labels: Integers32) -> bool:
     """Whether any sensor of a step counts at one of the person's places."""
     for k in range(population.places_start[person], population.places_start[person + 1]):
         if labels[population.places[k]] > 0:
@@ -139,12 +140,7 @@ def is_in_reach(population: PopulationArrays, person: int, labels: NDArray[np.in
 
 @inline
 def fill_phase(
-    constants: Constants,
-    row: int,
-    chain: ChainView,
-    start: NDArray[np.float64],
-    slot: int,
-    horizon: HorizonRules,
+    constants: Constants, row: int, chain: ChainView, start: Floats, slot: int, horizon: HorizonRules
 ) -> None:
     """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
     # Each of the four bounds on the guess is valid (accounting.exposure), so their least is.
@@ -161,12 +157,7 @@ def fill_phase(
 
 @pjit(lambda accounts, people, *_: people.size)
 def fill_constants(
-    begin: int,
-    end: int,
-    accounts: Accounts,
-    people: NDArray[np.int64],
-    step_number: int,
-    is_stationary: bool,
+    begin: int, end: int, accounts: Accounts, people: Integers, step_number: int, is_stationary: bool
 ) -> None:
     """Fill in the constants of these people: of all slots for (cyclo-)stationary starts, else of one horizon.
 
@@ -195,12 +186,7 @@ def fill_constants(
 
 @pjit(lambda accounts, *_: accounts.since.size)
 def fill_stretch(
-    begin: int,
-    end: int,
-    accounts: Accounts,
-    settled: Constants,
-    first: int,
-    like: NDArray[np.int64],
+    begin: int, end: int, accounts: Accounts, settled: Constants, first: int, like: Integers
 ) -> None:
     """Fill in the constants of horizons that start in slot ``first + k`` of a stretch of time.
 
@@ -230,7 +216,7 @@ def fill_stretch(
 
 @pjit(lambda accounts, people, *_: people.size)
 def fill_horizons(
-    begin: int, end: int, accounts: Accounts, people: NDArray[np.int64], first: int, last: int, step: int
+    begin: int, end: int, accounts: Accounts, people: Integers, first: int, last: int, step: int
 ) -> None:
     """Fill in the constants of horizons that start in the slots ``first..last - 1`` of unrolled chains.
 
@@ -264,12 +250,7 @@ def empty_constants(population: PopulationArrays) -> Constants:
 
 @pjit(lambda accounts, people, *_: people.size, least=64)
 def advance_marginals(
-    begin: int,
-    end: int,
-    accounts: Accounts,
-    people: NDArray[np.int64],
-    step_number: int,
-    is_changed: NDArray[np.bool_],
+    begin: int, end: int, accounts: Accounts, people: Integers, step_number: int, is_changed: Flags
 ) -> None:
     """Advance the marginals of these people, who have an initial distribution, to ``step_number``.
 

@@ -56,13 +56,14 @@ from accounting.continuous.refine_kernel import (
     refine,
 )
 from accounting.exposure.step_information.likelihood_levels import SeenSteps
+from models.numerics.arrays import Flags, Floats, Integers
 from models.priors import Population
 
 _ALL, _FIRST, _FEW, _CLOSER, _MORE, _WHOLE = 1, 2, 4, 8, 16, 32
 """The rounds that a chain went through, as bits of one number, its *way*."""
 
 
-def alike_chains(population: Population, since: NDArray[np.int64]) -> ChainPositions:
+def alike_chains(population: Population, since: Integers) -> ChainPositions:
     """For each chain the first one with an equal prior that is accounted from the same step on, (C,)."""
     steps, position = np.unique(since, return_inverse=True)
     key = population.accounted.alike * steps.size + position.reshape(-1)
@@ -106,7 +107,7 @@ class Units:
         """All units, share by share and in rising rank within a share, (U,)."""
         return UnitPositions(np.argsort(self.shares.share, kind="stable"))
 
-    def people_of(self, units: UnitPositions) -> NDArray[np.int64]:
+    def people_of(self, units: UnitPositions) -> Integers:
         """The number of people of each account in these units, by the first of their chains, (A,)."""
         is_chosen = np.zeros(self.chain.size, dtype=np.bool_)
         is_chosen[units] = True
@@ -116,7 +117,7 @@ class Units:
         return found
 
     @cached_property
-    def people(self) -> NDArray[np.int64]:
+    def people(self) -> Integers:
         """The number of people of each unit, (U,), one chain a person."""
         found = np.zeros(self.chain.size, dtype=np.int64)
         np.add.at(found, self.of_cell[0], self.holders.people)
@@ -147,11 +148,11 @@ class RepeatedWindows:
         self._period = lcm(*np.unique(accounts.population.slots).tolist())
         self._shape = accounts.since.size, KEPT
         self._most = _MOST_BYTES // max(1, 8 * accounts.since.size * KEPT)
-        self._windows: OrderedDict[_Window, tuple[tuple[_Step, ...], NDArray[np.float64]]] = OrderedDict()
+        self._windows: OrderedDict[_Window, tuple[tuple[_Step, ...], Floats]] = OrderedDict()
 
     def refine(
-        self, accounts: Accounts, chains: NDArray[np.int64], last_step: int, seen: SeenSteps, way: int
-    ) -> NDArray[np.float64]:
+        self, accounts: Accounts, chains: Integers, last_step: int, seen: SeenSteps, way: int
+    ) -> Floats:
         """As :func:`~accounting.continuous.refine_kernel.refine`, of the window ``steps``: the products."""
         names = tuple(id(step) for step, _ in self.steps)
         key = names, last_step % self._period, accounts.horizon.vectors, way
@@ -170,9 +171,9 @@ class RepeatedWindows:
 class _Refined(NamedTuple):
     """The figures of all chains after one way, (C,) each."""
 
-    risk: NDArray[np.float64]
+    risk: Floats
     decided_by: NDArray[np.int8]
-    products: NDArray[np.float64]  # of the last bound through noise, -1 for none; not a number: not gone yet
+    products: Floats  # of the last bound through noise, -1 for none; not a number: not gone yet
 
 
 class Cascade:
@@ -229,11 +230,11 @@ class Cascade:
         self._run_paid(payer, self._matters, _WHOLE, self._accounts.horizon.vectors)
 
     @property
-    def _matters(self) -> NDArray[np.bool_]:
+    def _matters(self) -> Flags:
         """Units with more than next to no added risk."""
         return np.asarray(self._risk > self._accounts.state.baseline[self._chain] + LEAST_GAIN)
 
-    def _lower_by_own_counts(self, accounts: Accounts, chains: NDArray[np.int64]) -> None:
+    def _lower_by_own_counts(self, accounts: Accounts, chains: Integers) -> None:
         state = accounts.state
         for chain in chains.tolist():
             found = ceiling_by_own_counts(accounts, chain, self._last_step, self._published)
@@ -290,7 +291,7 @@ class Cascade:
             found[:, mixed] = way[self._units.of_cell[:, cell[mixed]]]
         return self._filled(groups, chains, found)
 
-    def _filled(self, groups: Groups, chains: ChainPositions, way: NDArray[np.int64]) -> Groups:
+    def _filled(self, groups: Groups, chains: ChainPositions, way: Integers) -> Groups:
         """The groups with the figures of their ``chains`` (D, G), which went this ``way`` (D, G)."""
         state, alike = self._accounts.state, self._units.alike[chains]
         risk, decided_by = state.risk[chains], state.decided_by[chains]
@@ -304,12 +305,8 @@ class Cascade:
         return groups._replace(figures=figures)
 
     def _operations(
-        self,
-        units: NDArray[np.int64],
-        way: int,
-        vectors: int,
-        products: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.int64]:
+        self, units: Integers, way: int, vectors: int, products: Floats | None = None
+    ) -> Integers:
         """The cost of a round for each of these due units, (n,).
 
         With the ``products`` (n,) that their bounds through noise took what it was, else what it may be.
@@ -320,11 +317,11 @@ class Cascade:
             return OWN_COUNTS_OPERATIONS * places * (accounts.horizon.mistakes + 1)
         return find_operations(accounts, chains, vectors, self._hits, way == _FIRST, products)
 
-    def _run_paid(self, payer: Payer, among: NDArray[np.bool_], way: int, vectors: int) -> NDArray[np.bool_]:
+    def _run_paid(self, payer: Payer, among: Flags, way: int, vectors: int) -> Flags:
         """Refine those ``among`` the units that their shares pay for, where most is added first; which."""
         units = np.flatnonzero(among)
 
-        def run(paid: NDArray[np.int64]) -> NDArray[np.int64]:
+        def run(paid: Integers) -> Integers:
             self._run(self._among(units[paid]), way, vectors)
             return self._operations(units[paid], way, vectors, self._products[units[paid]])
 
@@ -332,13 +329,13 @@ class Cascade:
         cost_of = lambda some: self._operations(units[some], way, vectors)  # noqa: E731
         return self._among(units[payer.spend(units, added, cost_of, run, LEAST_OPERATIONS)])
 
-    def _among(self, units: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _among(self, units: Integers) -> Flags:
         """Which of the due units these are, (u,)."""
         found = np.zeros(self._due.size, dtype=np.bool_)
         found[units] = True
         return found
 
-    def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int) -> None:
+    def _run(self, chosen: Flags, way: int, vectors: int) -> None:
         """Refine these units with this many vectors, starting from the figures that each one has."""
         accounts = with_vectors(self._accounts, vectors)
         for before in np.unique(self._way[chosen]).tolist():

@@ -19,15 +19,7 @@ from accounting.continuous.account_state import digest_of, named, pack_state, ta
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts, HorizonRules
 from accounting.continuous.cascade import Units
-from accounting.continuous.payer import (
-    LEAST_GAIN,
-    Due,
-    Payer,
-    decided_with,
-    find_due,
-    is_above,
-    with_vectors,
-)
+from accounting.continuous.payer import LEAST_GAIN, Due, Payer, decided_with, find_due, is_above, with_vectors
 from accounting.continuous.people import (
     ChainPositions,
     RiskFigures,
@@ -76,6 +68,7 @@ from accounting.exposure.step_information.likelihood_levels import LevelTables, 
 from accounting.settings import RiskBudget
 from models.calendar import slots_by_the_clock
 from models.mechanisms import Raw
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import jit, pjit
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
@@ -125,7 +118,7 @@ def success_at_level(
     levels: Levels,
     k: int,
     known: float,
-    shift: NDArray[np.float64],
+    shift: Floats,
     enough: float,
 ) -> tuple[float, float]:
     """The bound through noise, with the counts erased at level ``k``; and the products that it took.
@@ -172,12 +165,12 @@ def find_success_by_levels(
     begin: int,
     end: int,
     accounts: Accounts,
-    people: NDArray[np.int64],
+    people: Integers,
     step_number: int,
     levels: Levels,
-    everything: NDArray[np.float64],
-    success: NDArray[np.float64],
-    products: NDArray[np.float64],
+    everything: Floats,
+    success: Floats,
+    products: Floats,
 ) -> None:
     """Lower ``success`` (n,), the known bounds on the horizon that ends with ``step_number``.
 
@@ -196,10 +189,10 @@ def find_exact_success(
     begin: int,
     end: int,
     accounts: Accounts,
-    people: NDArray[np.int64],
+    people: Integers,
     step_number: int,
-    labels: NDArray[np.int32],
-    success: NDArray[np.float64],
+    labels: Integers32,
+    success: Floats,
 ) -> None:
     """Fill ``success`` (n,) with the bound if every count were exact; ``labels`` as for ``raw_horizon``."""
     first = step_number - accounts.horizon.steps + 1
@@ -215,7 +208,7 @@ class WindowHiding(NamedTuple):
     """
 
     names: tuple[tuple[str, bool], ...]
-    variance: NDArray[np.float64]
+    variance: Floats
 
     def followed_by(self, step: Sequence[Variances]) -> WindowHiding:
         """The rows moved on by one, with this step of each level."""
@@ -225,7 +218,7 @@ class WindowHiding(NamedTuple):
         variance[:, -1] = [[each.get(name, 0.0) for name in names] for each in step]
         return WindowHiding(names, variance)
 
-    def of_window(self, sensor: Sensor) -> NDArray[np.float64]:
+    def of_window(self, sensor: Sensor) -> Floats:
         """What hides the sum that ends with the last step, at each level, (L,)."""
         assert sensor.window is not None
         begin, found = max(0, self.variance.shape[1] - sensor.window.steps), np.zeros(len(self.variance))
@@ -250,11 +243,11 @@ _INFORMED, _INFORMATION, _LEVELS = range(3)
 class CrowdRisks(NamedTuple):
     """The figures of the last step, (N,) each; ``by`` is one of the codes above."""
 
-    risk: NDArray[np.float64]
+    risk: Floats
     by: NDArray[np.int8]
-    reached: NDArray[np.int64]
-    reached_before: NDArray[np.int64]
-    is_unreached: NDArray[np.bool_]
+    reached: Integers
+    reached_before: Integers
+    is_unreached: Flags
 
 
 class CrowdAccount:
@@ -276,7 +269,7 @@ class CrowdAccount:
         adversary: CrowdAdversary | None = None,
         names: Sequence[str] | None = None,
         decided: RiskBudget | None = None,
-        weights: NDArray[np.float64] | None = None,
+        weights: Floats | None = None,
     ) -> None:
         """The account before the first step of ``informed``; ``names`` (N,) as for :class:`Others`.
 
@@ -335,7 +328,7 @@ class CrowdAccount:
         return self.fast.next_step
 
     @property
-    def people_each(self) -> NDArray[np.int64]:
+    def people_each(self) -> Integers:
         """How many people each name stands for, (N,)."""
         return self.informed.people_each
 
@@ -440,19 +433,19 @@ class CrowdAccount:
         seen = at_level(step, crowds, self.adversary, self._share(step, level))
         return seen_release(seen.releases, self.population.location_count)
 
-    def risk(self) -> NDArray[np.float64]:
+    def risk(self) -> Floats:
         """Certified risk of each person against the crowd adversary, within the settings' radius, (N,)."""
         return ceilings_within(self.settings.within_nats, self._risks.risk).copy()
 
-    def baseline(self) -> NDArray[np.float64]:
+    def baseline(self) -> Floats:
         """Success of the best guess from the prior alone, (N,)."""
         return self.informed.baseline()
 
-    def added(self) -> NDArray[np.float64]:
+    def added(self) -> Floats:
         """Upper bound on what the releases added under the prior, against the crowd adversary, (N,)."""
         return self._risks.risk - self.baseline()
 
-    def information_nats(self) -> NDArray[np.float64]:
+    def information_nats(self) -> Floats:
         """Bound on what everything released reveals to this adversary about the horizon, nats, (N,)."""
         return np.minimum(self.fast.information_nats(), self._everything.information_nats())
 
@@ -462,7 +455,7 @@ class CrowdAccount:
             return self._everything.decided_by(person)
         return BY_LEVELS if self._risks.by[person] == _LEVELS else BY_INFORMATION
 
-    def crossings(self) -> NDArray[np.int64]:
+    def crossings(self) -> Integers:
         """People whose highest reached threshold changed in the last step, increasing."""
         return np.flatnonzero(self._risks.reached != self._risks.reached_before)
 
@@ -494,7 +487,7 @@ class CrowdAccount:
         joined._worst = join_people(self._worst, newcomers._worst)
         return joined
 
-    def of_people(self, people: NDArray[np.int64], informed: ContinuousAccountant) -> CrowdAccount:
+    def of_people(self, people: Integers, informed: ContinuousAccountant) -> CrowdAccount:
         """The account of some of the people, by position; ``informed`` is their informed account."""
         chosen = self._of(informed)
         chosen.others = self.others.of_people(people, informed.population)
@@ -591,7 +584,7 @@ class CrowdAccount:
             found |= named(f"window{k}", published.windows)
         return found
 
-    def _reached(self, risk: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _reached(self, risk: Floats) -> Integers:
         """The highest threshold that each person has reached."""
         within = ceilings_within(self.settings.within_nats, risk)
         return np.searchsorted(np.array(self.settings.thresholds), within, side="right")
@@ -617,7 +610,7 @@ class CrowdAccount:
         reached = self._reached(mean)
         self._risks = CrowdRisks(mean, by, reached, self._risks.reached, is_unreached)
 
-    def _if_exact(self, due: Due, step: int, everything: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _if_exact(self, due: Due, step: int, everything: Floats) -> Floats:
         """Bounds if all counts were exact, (C,); for people owed it refined as decisions are."""
         most, owed = everything.copy(), due.chains[due.is_owed]
         success, accounts = (
@@ -628,7 +621,7 @@ class CrowdAccount:
         most[owed] = np.minimum(most[owed], np.maximum(success, self._accounts.state.baseline[owed]))
         return most
 
-    def _due(self, risk: NDArray[np.float64], step: int) -> Due:
+    def _due(self, risk: Floats, step: int) -> Due:
         """Those whom the bound at levels could lower. Each has an account, in the order of the people."""
         state, settings = self._accounts.state, self.settings
         due = self.fast.known_to_refined(find_due(self._accounts, settings), step)
@@ -643,7 +636,7 @@ class CrowdAccount:
             is_due[:] = False
         return Due(ChainPositions(due.chains[is_due]), is_owed[is_due])
 
-    def _looked_at(self, due: Due, look: _Look) -> NDArray[np.bool_]:
+    def _looked_at(self, due: Due, look: _Look) -> Flags:
         """Who of the due was looked at, (n,): in full all of a share that can pay that.
 
         Who is owed it is looked at as decisions look, whatever that costs: at one level with few vectors.
@@ -686,32 +679,30 @@ class _Look(NamedTuple):
     levels: Levels
     published: Sequence[Published]  # at each level; no rows where there are no windows
     step: int
-    if_exact: NDArray[np.float64]  # (C,), bounds if all counts were exact
-    risk: NDArray[np.float64]
+    if_exact: Floats  # (C,), bounds if all counts were exact
+    risk: Floats
     by: NDArray[np.int8]
 
     @property
-    def added(self) -> NDArray[np.float64]:
+    def added(self) -> Floats:
         """What is added at most, (C,)."""
         return self.risk - self.accounts.state.baseline
 
     def cost(
         self,
-        chains: NDArray[np.int64],
+        chains: Integers,
         vectors: int,
         at: Sequence[int],
-        some: NDArray[np.int64],
-        products: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.int64]:
+        some: Integers,
+        products: Floats | None = None,
+    ) -> Integers:
         """Of a look at ``some`` of the chains at these levels, (n,): of so many ``products``, if known."""
         hits, mean = count_hits(self.levels.seen[0]), None if products is None else products / len(at)
         return len(at) * find_operations(
             self.accounts, ChainPositions(chains[some]), vectors, hits, products is not None, mean
         )
 
-    def run(
-        self, chains: NDArray[np.int64], vectors: int, at: Sequence[int], some: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def run(self, chains: Integers, vectors: int, at: Sequence[int], some: Integers) -> Integers:
         """Look at ``some`` of the chains; what it cost, (n,)."""
         accounts, chosen = with_vectors(self.accounts, vectors), chains[some]
         probability, seen = self.levels
@@ -722,13 +713,13 @@ class _Look(NamedTuple):
         self.risk[chosen] = success
         return self.cost(chains, vectors, at, some, products)
 
-    def cost_of_windows(self, chains: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
+    def cost_of_windows(self, chains: Integers, some: Integers) -> Integers:
         """Of a look at ``some`` of the chains by windows as they were published, (n,)."""
         places = np.diff(self.accounts.population.places_start)[chains[some]]
         a_level = OWN_COUNTS_OPERATIONS * places * (self.accounts.horizon.mistakes + 1)
         return np.asarray(len(self.published) * a_level)
 
-    def run_windows(self, chains: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
+    def run_windows(self, chains: Integers, some: Integers) -> Integers:
         """Look at ``some`` of the chains by windows as they were published; what it cost, (n,)."""
         looks = np.empty(some.size, dtype=np.int64)
         for number, chain in enumerate(chains[some].tolist()):

@@ -33,7 +33,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE
 from accounting.continuous.accounts_kernel import (
@@ -55,6 +54,7 @@ from accounting.exposure.step_information.observation import (
     step_terms,
 )
 from accounting.numerics import divergence_root
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit, pjit
 from models.priors.chain import PopulationArrays, inlined_chain_view
 
@@ -70,8 +70,8 @@ class Transition(NamedTuple):
 class KnownTerms(NamedTuple):
     """The terms of one step for each person, in units; -1 where not known yet, empty if nothing is kept."""
 
-    unconditioned: NDArray[np.int64]  # (N,)
-    conditional: NDArray[np.int64]  # (N,)
+    unconditioned: Integers  # (N,)
+    conditional: Integers  # (N,)
 
 
 class RingRows(NamedTuple):
@@ -80,8 +80,8 @@ class RingRows(NamedTuple):
     now: int  # of unconditioned: the step itself
     enters: int  # of conditional: the step itself
     leaves: int  # of conditional: the horizon's new first step, which now counts with its unconditioned term
-    unconditioned: NDArray[np.int64]  # (MEMORY + 1,) g steps before the horizon's first
-    carried: NDArray[np.int64]  # (MEMORY + 1,) likewise
+    unconditioned: Integers  # (MEMORY + 1,) g steps before the horizon's first
+    carried: Integers  # (MEMORY + 1,) likewise
 
 
 @jit
@@ -124,7 +124,7 @@ def carried_units(state: HorizonState, constants: Constants, rows: RingRows, per
 @inline
 def beliefs(
     population: PopulationArrays, own: Nonstationary, person: int, slot_before: int, slot: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """The person's marginals at the step before and at this one; views of shape (K,)."""
     first = population.initial_start[person]
     last = population.initial_start[person + 1]

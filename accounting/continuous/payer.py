@@ -19,6 +19,7 @@ from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonS
 from accounting.continuous.people import ChainPositions, PeopleShares
 from accounting.continuous.refine_kernel import FEW_VECTORS
 from accounting.settings import HorizonSettings, RiskBudget
+from models.numerics.arrays import Flags, Floats, Integers
 
 LEAST_GAIN = 1e-4
 """Added risk for which nobody is refined further: the ceiling is at most so much too high."""
@@ -45,9 +46,9 @@ class Due(NamedTuple):
     """
 
     chains: ChainPositions
-    is_owed: NDArray[np.bool_]
+    is_owed: Flags
 
-    def of(self, chosen: NDArray[np.bool_]) -> Due:
+    def of(self, chosen: Flags) -> Due:
         """Some of them, (n,)."""
         return Due(ChainPositions(self.chains[chosen]), self.is_owed[chosen])
 
@@ -64,7 +65,7 @@ def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
     return Due(ChainPositions(chains), is_owed[chains])
 
 
-def is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDArray[np.bool_]:
+def is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> Flags:
     """Who is above the limit of decisions by the fast bound, (N,); refined bounds may have cleared them.
 
     People who are above the limit by habits alone are left out, because no bound clears them. Whether
@@ -80,7 +81,7 @@ def is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDAr
     return state.risk > most_risk * (1.0 - 1e-9)  # rounding must not leave out a person who is owed it
 
 
-def _level(limit: RiskBudget, state: HorizonState) -> NDArray[np.float64]:
+def _level(limit: RiskBudget, state: HorizonState) -> Floats:
     """The risk that each person may have under the limit, (N,)."""
     most = 1.0 if limit.added is None else limit.added
     return np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
@@ -95,18 +96,18 @@ class Payer:
     def __init__(self, shares: PeopleShares, operations: int | None) -> None:
         """So many ``operations`` in all, an even part for each share; None: any number."""
         self.shares = shares
-        self._left: NDArray[np.int64] | None = None
+        self._left: Integers | None = None
         if operations is not None:
             self._left = np.full(shares.count, operations // shares.count, dtype=np.int64)
 
-    def charge(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+    def charge(self, people: Integers, cost: Integers) -> None:
         """Pay for all of these, whatever that costs: less than nothing may be left. A negative cost is given
         back.
         """
         if self._left is not None:
             self._left -= self._total(people, cost)
 
-    def of_whole_shares(self, people: NDArray[np.int64], cost: NDArray[np.int64] | int) -> NDArray[np.bool_]:
+    def of_whole_shares(self, people: Integers, cost: Integers | int) -> Flags:
         """For whom of these their share could pay together with all its others, at this cost, (n,)."""
         if self._left is None:
             return np.ones(people.size, dtype=np.bool_)
@@ -115,13 +116,13 @@ class Payer:
 
     def spend(
         self,
-        people: NDArray[np.int64],
+        people: Integers,
         gain: NDArray[Any],
-        cost_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-        run: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        cost_of: Callable[[Integers], Integers],
+        run: Callable[[Integers], Integers],
         least: int,
-        is_worth: Callable[[NDArray[np.bool_]], NDArray[np.bool_]] | None = None,
-    ) -> NDArray[np.bool_]:
+        is_worth: Callable[[Flags], Flags] | None = None,
+    ) -> Flags:
         """Look at these people as far as the work goes, first where most may be gained; at whom, (n,).
 
         Not by gain over cost: then whoever is expensive and most exposed would never be reached. Equals go by
@@ -147,7 +148,7 @@ class Payer:
             left = left[~done[left]] if unused.any() else left[:0]
         return done
 
-    def _within_reach(self, people: NDArray[np.int64], gain: NDArray[Any], least: int) -> NDArray[np.int64]:
+    def _within_reach(self, people: Integers, gain: NDArray[Any], least: int) -> Integers:
         """Positions of those with most ``gain`` whom their shares could pay for at the ``least`` cost.
 
         Ties with the last one are included. For example, a share has 80 000 operations left and a person
@@ -165,9 +166,7 @@ class Payer:
                 is_reached[members] = own >= np.partition(own, -most)[-most] if most else False
         return np.flatnonzero(is_reached)
 
-    def _affordable(
-        self, people: NDArray[np.int64], cost: NDArray[np.int64], gain: NDArray[Any]
-    ) -> NDArray[np.bool_]:
+    def _affordable(self, people: Integers, cost: Integers, gain: NDArray[Any]) -> Flags:
         """Whom of these their shares can pay for until one costs more than is left, (n,)."""
         found = np.ones(people.size, dtype=np.bool_)
         if self._left is not None:
@@ -177,7 +176,7 @@ class Payer:
             found[by_share] = spent - before <= self._left[share]
         return found
 
-    def _total(self, people: NDArray[np.int64], cost: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def _total(self, people: Integers, cost: Integers | int) -> Integers:
         """The summed cost in each share; one number is the cost of each of these people."""
         total = np.zeros(self.shares.count, dtype=np.int64)
         np.add.at(total, self.shares.share[people], cost)

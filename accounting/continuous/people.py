@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import SettingsError
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.priors import Population
 
 # The index spaces of an account. Each has its own type, so that a position in one is not used in another.
@@ -30,12 +31,12 @@ from models.priors import Population
 #
 # For example people a, b, c in one share, where a and c have equal priors: cells 0, 1, 0 of accounts 0, 1.
 
-PersonPositions = NewType("PersonPositions", NDArray[np.int64])
-CellPositions = NewType("CellPositions", NDArray[np.int64])
-AccountPositions = NewType("AccountPositions", NDArray[np.int64])
-ChainPositions = NewType("ChainPositions", NDArray[np.int64])
-GroupPositions = NewType("GroupPositions", NDArray[np.int64])
-UnitPositions = NewType("UnitPositions", NDArray[np.int64])
+PersonPositions = NewType("PersonPositions", Integers)
+CellPositions = NewType("CellPositions", Integers)
+AccountPositions = NewType("AccountPositions", Integers)
+ChainPositions = NewType("ChainPositions", Integers)
+GroupPositions = NewType("GroupPositions", Integers)
+UnitPositions = NewType("UnitPositions", Integers)
 
 
 Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
@@ -47,7 +48,7 @@ def join_people(first: Arrays, second: Arrays) -> Arrays:
     return type(first)(*joined)
 
 
-def take_people(arrays: Arrays, people: NDArray[np.int64]) -> Arrays:
+def take_people(arrays: Arrays, people: Integers) -> Arrays:
     """The arrays of these people, by position."""
     return type(arrays)(*(np.ascontiguousarray(array[..., people]) for array in arrays))
 
@@ -60,14 +61,14 @@ class WorstMoments(NamedTuple):
     that ``risk - baseline`` is what the releases added.
     """
 
-    highest_risk: NDArray[np.float64]
-    highest_step: NDArray[np.int64]
-    step: NDArray[np.int64]
-    risk: NDArray[np.float64]
-    baseline: NDArray[np.float64]
+    highest_risk: Floats
+    highest_step: Integers
+    step: Integers
+    risk: Floats
+    baseline: Floats
 
     @property
-    def added(self) -> NDArray[np.float64]:
+    def added(self) -> Floats:
         """The most that releases added for each person at any step so far; 0 before the first."""
         return self.risk - self.baseline
 
@@ -81,9 +82,7 @@ class WorstMoments(NamedTuple):
         """The highest ceiling of any person at any step so far."""
         return float(self.highest_risk.max(initial=0.0))
 
-    def note(
-        self, step: int, risk: NDArray[np.float64], baseline: NDArray[np.float64], since: NDArray[np.int64]
-    ) -> None:
+    def note(self, step: int, risk: Floats, baseline: Floats, since: Integers) -> None:
         """Take the figures of a step into account, for people whose releases count at that step."""
         counts = since <= step
         higher = counts & ((self.highest_step < 0) | (risk > self.highest_risk))
@@ -91,7 +90,7 @@ class WorstMoments(NamedTuple):
         worse = counts & ((self.step < 0) | (risk - baseline > self.added))
         self.step[worse], self.risk[worse], self.baseline[worse] = step, risk[worse], baseline[worse]
 
-    def is_most_added(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_most_added(self, count: int, people: Integers) -> Flags:
         """Which figures belong to the ``count`` people with most added risk, ties included.
 
         Each figure is that of ``people`` (N,) people.
@@ -131,11 +130,11 @@ class Figures(NamedTuple):
     in the last step, but the step's work did not suffice.
     """
 
-    risk: NDArray[np.float64]  # (D, G)
+    risk: Floats  # (D, G)
     decided_by: NDArray[np.int8]  # (D, G) BY_ codes
-    is_unreached: NDArray[np.bool_]  # (D, G)
-    reached: NDArray[np.int64]  # (G,)
-    reached_before: NDArray[np.int64]  # (G,)
+    is_unreached: Flags  # (D, G)
+    reached: Integers  # (G,)
+    reached_before: Integers  # (G,)
 
 
 class Groups(NamedTuple):
@@ -163,7 +162,7 @@ class Groups(NamedTuple):
         return cls(everybody, GroupPositions(account_of_cell.copy()), figures, no_moments(accounts))
 
     @property
-    def mean_risk(self) -> NDArray[np.float64]:
+    def mean_risk(self) -> Floats:
         """The mean risk over a group's chains, (G,)."""
         risk = self.figures.risk
         if len(risk) == 1:
@@ -178,7 +177,7 @@ class Groups(NamedTuple):
         draws = len(self.figures.risk)
         return ChainPositions(self.account * draws + np.arange(draws)[:, np.newaxis])
 
-    def split(self, cells: CellPositions, apart: NDArray[np.int64]) -> Groups:
+    def split(self, cells: CellPositions, apart: Integers) -> Groups:
         """Split whole groups: of their ``cells`` (n,) only those with equal ``apart`` (n,) stay together.
 
         For example cells 4, 5, 6 of one group with ``apart`` 7, 9, 7: cell 5 becomes a separate group.
@@ -221,7 +220,7 @@ class Groups(NamedTuple):
         """The groups when cells are merged; ``cells`` has one of each set of merged cells."""
         return self._numbered(np.arange(self.account.size), self.of_cell[cells])
 
-    def _numbered(self, source: NDArray[np.int64], of_cell: NDArray[np.int64]) -> Groups:
+    def _numbered(self, source: Integers, of_cell: Integers) -> Groups:
         """Groups with the figures of ``source``: those that have cells, in the order of their first cells."""
         first = np.full(source.size, of_cell.size, dtype=np.int64)
         first[of_cell[::-1]] = np.arange(of_cell.size)[::-1]
@@ -257,15 +256,15 @@ class PeopleShares:
     """
 
     count: int
-    share: NDArray[np.int64]
-    rank: NDArray[np.int64]
+    share: Integers
+    rank: Integers
 
     @classmethod
     def single(cls, people: int) -> PeopleShares:
         """One share with all people, ranked in their order."""
         return cls(1, np.zeros(people, dtype=np.int64), np.arange(people))
 
-    def take(self, people: NDArray[np.int64]) -> PeopleShares:
+    def take(self, people: Integers) -> PeopleShares:
         """The shares of some of the people, by position."""
         return PeopleShares(self.count, self.share[people], self.rank[people])
 
@@ -282,7 +281,7 @@ class PeopleShares:
         return PeopleShares(self.count, share, rank)
 
 
-def equal_accounts(population: Population, since: NDArray[np.int64]) -> PersonPositions:
+def equal_accounts(population: Population, since: Integers) -> PersonPositions:
     """For each person the first one with equal chains and the same ``since``, (N,).
 
     Priors are compared number by number. For people with priors A, A, B, A, accounted from steps 0, 0, 0, 7
@@ -308,9 +307,9 @@ class Cells(NamedTuple):
     ``stands_for`` (N,) is None if each name stands for one person.
     """
 
-    cell: NDArray[np.int32]
+    cell: Integers32
     account: AccountPositions
-    stands_for: NDArray[np.int64] | None = None
+    stands_for: Integers | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,16 +322,16 @@ class Holders:
     at different times may be in different cells.
     """
 
-    cell: NDArray[np.int32]
+    cell: Integers32
     account: AccountPositions
-    share: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    people: NDArray[np.int64]
-    stands_for: NDArray[np.int64] | None = None
+    share: Integers
+    rank: Integers
+    people: Integers
+    stands_for: Integers | None = None
 
     @classmethod
     def of(
-        cls, account: AccountPositions, shares: PeopleShares, stands_for: NDArray[np.int64] | None = None
+        cls, account: AccountPositions, shares: PeopleShares, stands_for: Integers | None = None
     ) -> Holders:
         """The cells of people with these accounts, (N,), and these shares."""
         _check_one_each(account.size, shares, stands_for)
@@ -367,7 +366,7 @@ class Holders:
         return Cells(self.cell, self.account, self.stands_for)
 
     @property
-    def people_each(self) -> NDArray[np.int64]:
+    def people_each(self) -> Integers:
         """How many people each name stands for, (N,)."""
         return np.ones(len(self), dtype=np.int64) if self.stands_for is None else self.stands_for
 
@@ -389,10 +388,7 @@ class Holders:
         stands_for = None if self.stands_for is None else self.stands_for[people]
         some = self.in_cells(Cells(places, AccountPositions(account[order]), stands_for), shares)
         return TakenHolders(
-            some,
-            accounts,
-            PersonPositions(people[first]),
-            CellPositions(used[order].astype(np.int64)),
+            some, accounts, PersonPositions(people[first]), CellPositions(used[order].astype(np.int64))
         )
 
     def join(
@@ -430,7 +426,7 @@ class TakenHolders(NamedTuple):
     cells: CellPositions
 
 
-def _check_one_each(people: int, shares: PeopleShares, stands_for: NDArray[np.int64] | None) -> None:
+def _check_one_each(people: int, shares: PeopleShares, stands_for: Integers | None) -> None:
     """:class:`~accounting.exceptions.SettingsError` unless there is one value for each of these people."""
     for name, values in (("shares", shares.share), ("ranks", shares.rank), ("stands_for", stands_for)):
         if values is not None and values.shape != (people,):
@@ -449,25 +445,25 @@ class FiguresByPerson:
     """Looks up figures (G,) of groups or accounts by person; ``of_cell`` (B,) are the cells' positions."""
 
     holders: Holders
-    of_cell: NDArray[np.int64]
+    of_cell: Integers
     groups: int
 
     def each(self, values: NDArray[Value]) -> NDArray[Value]:
         """The figure of each person, (N,)."""
         return np.take(np.take(values, self.of_cell), self.holders.cell)
 
-    def of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of(self, people: Integers) -> Integers:
         """The positions of these people's figures."""
         return np.take(self.of_cell, self.holders.cell[people])
 
     @cached_property
-    def people(self) -> NDArray[np.int64]:
+    def people(self) -> Integers:
         """The number of people with each figure, (G,)."""
         found = np.zeros(self.groups, dtype=np.int64)
         np.add.at(found, self.of_cell, self.holders.people)
         return found
 
-    def people_with(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def people_with(self, chosen: Flags) -> Integers:
         """The positions of the people with the ``chosen`` (G,) figures, increasing."""
         if not chosen.any():
             return np.empty(0, dtype=np.int64)
@@ -481,7 +477,7 @@ _PARTS, _HALF = 52, 26
 class Ranked:
     """Order statistics and means of ``values`` (G,) from 0 to 1, each that of ``people`` (G,) people."""
 
-    def __init__(self, values: NDArray[np.float64], people: NDArray[np.int64]) -> None:
+    def __init__(self, values: Floats, people: Integers) -> None:
         self._values, self._people = values, people
 
     @cached_property
@@ -526,7 +522,7 @@ class Ranked:
         total += self._sum(parts & ((1 << _HALF) - 1))
         return total / (self.people << _PARTS)
 
-    def _sum(self, values: NDArray[np.int64]) -> int:
+    def _sum(self, values: Integers) -> int:
         return int((values if self._is_one_each else values * self._people).sum())
 
     def median(self) -> float:
@@ -541,7 +537,7 @@ class Ranked:
         return float(values[np.searchsorted(behind, rank, side="right")])
 
     @cached_property
-    def _rising(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _rising(self) -> tuple[Floats, Integers]:
         """The values in rising order, and the number of people with at most each value."""
         order = np.argsort(self._values, kind="stable")
         return self._values[order], np.cumsum(self._people[order])
@@ -585,9 +581,9 @@ class RiskFigures(NamedTuple):
     ``added`` is the risk less the baseline, except where the risk is one within a radius.
     """
 
-    risk: NDArray[np.float64]
-    baseline: NDArray[np.float64]
-    added: NDArray[np.float64]
+    risk: Floats
+    baseline: Floats
+    added: Floats
 
 
 def summarise(
@@ -595,7 +591,7 @@ def summarise(
     figures: RiskFigures,
     thresholds: Sequence[float],
     worst: WorstMoments,
-    people: NDArray[np.int64],
+    people: Integers,
     **more: Any,
 ) -> RiskSummary:
     """The summary of one step, with ``more`` of its fields; ``worst`` includes the step.
@@ -630,7 +626,7 @@ class SharesOfPeople:
 
 
 def shares_of_people(
-    population: Population, ceilings: NDArray[np.float64], levels: Sequence[float]
+    population: Population, ceilings: Floats, levels: Sequence[float]
 ) -> SharesOfPeople | None:
     """The weighted shares of ``ceilings`` (N,); None if each name stands for one person."""
     weights = population.stands_for

@@ -24,6 +24,7 @@ from accounting.exposure.step_information import followed_by, is_whole, seen_rel
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.likelihood_levels import SeenSteps, find_sensors
 from models.mechanisms import SeenRelease, truncated_mass
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.priors.chain import is_labelled
 from models.releases import SensorRelease
 
@@ -37,13 +38,13 @@ _ANYWHERE = -1  # before a move that is counted by where it leads
 class SeenWindows(NamedTuple):
     """``W`` counts over windows, by the row of the step that each is published with."""
 
-    row: NDArray[np.int64]  # (W,)
-    steps: NDArray[np.int64]  # (W,)
-    most_counts: NDArray[np.int64]  # (W,)
-    counted: NDArray[np.int64]  # (W, E, 3): moves from, to, and how often they are counted; 0 times: none
-    noise: NDArray[np.float64]  # (W, V), the law of what is added, zeros beyond it
-    left_out: NDArray[np.float64]  # (W,), how far the sampler's law is from it
-    shown: NDArray[np.float64]  # (W,), the probability that anything is published
+    row: Integers  # (W,)
+    steps: Integers  # (W,)
+    most_counts: Integers  # (W,)
+    counted: Integers  # (W, E, 3): moves from, to, and how often they are counted; 0 times: none
+    noise: Floats  # (W, V), the law of what is added, zeros beyond it
+    left_out: Floats  # (W,), how far the sampler's law is from it
+    shown: Floats  # (W,), the probability that anything is published
 
 
 _NONE, _NUMBERS = np.zeros(0, np.int64), np.zeros(0)
@@ -175,7 +176,7 @@ class _OwnCount(NamedTuple):
     is_from_its_first: bool  # whether all its moves are in these steps
 
 
-def _own_windows(places: NDArray[np.int32], windows: SeenWindows, row: int, since: int) -> list[_OwnCount]:
+def _own_windows(places: Integers32, windows: SeenWindows, row: int, since: int) -> list[_OwnCount]:
     """The windows that end after the step ``since``, in steps counted from ``row``.
 
     Moves into that step are left out: nobody was counted before, or it is told how often. Whom a device has
@@ -205,7 +206,7 @@ def _own_windows(places: NDArray[np.int32], windows: SeenWindows, row: int, sinc
     return found
 
 
-def _told_apart(noise: NDArray[np.float64], most: int) -> float:
+def _told_apart(noise: Floats, most: int) -> float:
     """What not all laws of this noise, shifted by 0 to ``most``, have in common."""
     shifted = np.stack([np.pad(noise, (shift, most - shift)) for shift in range(most + 1)])
     return float(min(1.0, 1.0 - shifted.min(axis=0).sum() + _ROUNDING))

@@ -27,7 +27,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
 from accounting.bounds.noised.sandwich_kernel import (
@@ -44,7 +43,14 @@ from accounting.bounds.noised.sandwich_kernel import (
 )
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns.frontier_bound import least_raw_success
-from accounting.bounds.patterns.frontier_kernel import EXPANSIONS, SEQUENCES, frontier_of, noised_effort
+from accounting.bounds.patterns.frontier_kernel import (
+    EXPANSIONS,
+    SEQUENCES,
+    FrontierQuestion,
+    frontier_effort,
+    frontier_of,
+    noised_effort,
+)
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -75,6 +81,7 @@ from accounting.exposure.step_information.likelihood_levels import (
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.hmm.propagation import marginals, retreat
 from accounting.numerics import divergence_root
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view, is_labelled, slot_of
 
@@ -96,11 +103,11 @@ class RawHorizon(NamedTuple):
     """One person's horizon of ``T`` steps and the ``n`` steps before it, with every release taken as raw."""
 
     person: LocalChain  # from the first step of the horizon on
-    marginal: NDArray[np.float64]  # (T, K)
-    hits: NDArray[np.bool_]  # (T, K) where a sensor sees the person
+    marginal: Floats  # (T, K)
+    hits: Flags  # (T, K) where a sensor sees the person
     before: LocalChain  # from the first step of the history on
-    marginal_before: NDArray[np.float64]  # (n, K)
-    hits_before: NDArray[np.bool_]  # (n, K); if is_cut, all possible places of the first step
+    marginal_before: Floats  # (n, K)
+    hits_before: Flags  # (n, K); if is_cut, all possible places of the first step
     is_cut: bool  # whether the log has steps before these n, so that the first place is shown instead
     first_row: int  # of the horizon among the rows of the releases
 
@@ -108,7 +115,7 @@ class RawHorizon(NamedTuple):
 @jit
 def laws_of_horizon(
     accounts: Accounts, person: int, chain: ChainView, earliest: int, first: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """The laws of the place at the first steps of the history and of the horizon, (K,) each."""
     own = accounts.population.initial_start[person]
     if not has_initial_distribution(accounts.population, person):
@@ -121,7 +128,7 @@ def laws_of_horizon(
 
 
 @jit
-def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.int32]) -> RawHorizon:
+def raw_horizon(accounts: Accounts, person: int, first: int, labels: Integers32) -> RawHorizon:
     """The horizon that begins with step ``first``; ``labels`` (HISTORY + T, M) begin with the history.
 
     Steps before the person's own first step reveal nothing. With an initial distribution the horizon starts
@@ -170,7 +177,7 @@ def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> float:
 class Past(NamedTuple):
     """What a noised history leaves of a horizon's first place."""
 
-    laws: NDArray[np.float64]  # (R, K); none where nothing is noised, or there are too many places
+    laws: Floats  # (R, K); none where nothing is noised, or there are too many places
     left_out: float  # probability that they leave out: to be added to a bound
     operations: float  # that they took
 
@@ -254,7 +261,7 @@ def noised_success(
     horizon: HorizonRules,
     past: Past,
     known: float,
-    shift: NDArray[np.float64],
+    shift: Floats,
     enough: float,
 ) -> NoisedSuccess:
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
@@ -324,24 +331,17 @@ def _is_counted_always(raw: RawHorizon) -> bool:
 
 @jit
 def _by_telling_apart(
-    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, shift: NDArray[np.float64]
+    raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Past, shift: Floats
 ) -> float:
     """The bound by how well the noise lets patterns of counts be told apart."""
     time, channel, cover = find_sensors(raw.person.chain, raw.hits, seen, raw.first_row)
     left_out = past.left_out
     for g in range(time.size):
         left_out += seen.tables.left_out[channel[g]] + SHOWN
-    found = told_apart(
-        raw.person,
-        raw.hits,
-        raw.marginal,
-        time,
-        cover,
-        shift[channel],
-        Outside(past.laws, np.zeros(cover.shape[1]), np.ones((1, cover.shape[1]))),
-        horizon.mistakes,
-        horizon.vectors,
-    )
+    outside = Outside(past.laws, np.zeros(cover.shape[1]), np.ones((1, cover.shape[1])))
+    effort = frontier_effort(horizon.vectors)
+    asked = FrontierQuestion(raw.person, raw.marginal, horizon.mistakes, outside, effort)
+    found = told_apart(asked, raw.hits, time, cover, shift[channel])
     return min(1.0, found + left_out)
 
 
@@ -354,7 +354,8 @@ def _by_levels(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules, past: Pa
     most, effort = SEQUENCES * vectors, noised_effort(vectors)
     channels = own_channels(raw.person.chain, raw.hits, raw.marginal, seen, raw.first_row, most)
     outside = Outside(past.laws, np.zeros(places), np.ones((1, places)))
-    found = frontier_of(raw.person, channels, raw.marginal, horizon.mistakes, outside, effort)
+    asked = FrontierQuestion(raw.person, raw.marginal, horizon.mistakes, outside, effort)
+    found = frontier_of(asked, channels)
     return min(1.0, found + past.left_out)
 
 
@@ -389,12 +390,12 @@ def refine(
     begin: int,
     end: int,
     accounts: Accounts,
-    people: NDArray[np.int64],
+    people: Integers,
     step_number: int,
     seen: SeenSteps,
     is_first_look: bool,
-    kept: NDArray[np.float64],
-    products: NDArray[np.float64],
+    kept: Floats,
+    products: Floats,
 ) -> None:
     """Lower each person's risk to the smallest bound, never below the baseline, and note which bound it is.
 
@@ -473,7 +474,7 @@ class CountedHits(NamedTuple):
 
 
 @jit
-def count_hits(seen: SeenSteps) -> NDArray[np.float64]:
+def count_hits(seen: SeenSteps) -> Floats:
     """The first four :class:`CountedHits` of each location, (M, 4): in how many steps it is counted.
 
     The first ``HISTORY`` rows of ``seen`` are the history, the others the horizon.
@@ -492,7 +493,7 @@ def count_hits(seen: SeenSteps) -> NDArray[np.float64]:
 
 
 @bare_jit
-def _own_hits(population: PopulationArrays, person: int, hits: NDArray[np.float64]) -> CountedHits:
+def _own_hits(population: PopulationArrays, person: int, hits: Floats) -> CountedHits:
     """The sum over the places of a person; exact, because the summands are whole numbers but for shares."""
     exact, exact_before, noised, noised_before, either_way = 0.0, 0.0, 0.0, 0.0, 0.0
     first, slots = population.places_start[person], population.slots[person]
@@ -551,12 +552,7 @@ def _noised_operations(
 
 @bare_jit
 def _operations(
-    accounts: Accounts,
-    person: int,
-    vectors: int,
-    hits: NDArray[np.float64],
-    is_first_look: bool,
-    products: float,
+    accounts: Accounts, person: int, vectors: int, hits: Floats, is_first_look: bool, products: float
 ) -> int:
     """The cost of refining one person; ``hits`` (M, 4) as in :func:`count_hits`.
 
@@ -591,12 +587,12 @@ def _fill_operations(
     begin: int,
     end: int,
     accounts: Accounts,
-    people: NDArray[np.int64],
+    people: Integers,
     vectors: int,
-    hits: NDArray[np.float64],
+    hits: Floats,
     is_first_look: bool,
-    products: NDArray[np.float64],
-    operations: NDArray[np.int64],
+    products: Floats,
+    operations: Integers,
 ) -> None:
     """Fill ``operations`` (n,) with the cost of each of these people."""
     for k in range(begin, end):
@@ -607,10 +603,10 @@ def find_operations(
     accounts: Accounts,
     chains: ChainPositions,
     vectors: int,
-    hits: NDArray[np.float64],
+    hits: Floats,
     is_first_look: bool = False,
-    products: NDArray[np.float64] | None = None,
-) -> NDArray[np.int64]:
+    products: Floats | None = None,
+) -> Integers:
     """The cost of refining each of these chains, (n,), with the ``hits`` (M, 4) of :func:`count_hits`.
 
     With the ``products`` (n,) of :func:`refine` what it was, without them what it may be.

@@ -12,7 +12,6 @@ from math import lcm
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds import Tried
 from accounting.bounds.noised.posterior_kernel import (
@@ -45,6 +44,7 @@ from accounting.hmm.frontier.search_kernel import affordable_expansions
 from accounting.hmm.propagation import marginals
 from accounting.numerics import PROVED, mean_interval
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import LocalChain, chain_view, slot_of
 from models.releases import SensorRelease, StepSchedule
@@ -87,12 +87,12 @@ class RecentLog(NamedTuple):
     """
 
     first_step: int
-    kind: NDArray[np.int64]  # (L,) the first row that is equal
-    labels: NDArray[np.int32]  # (L, M) outcome of each location
-    outcome: NDArray[np.int64]  # (L,)
-    start: NDArray[np.int64]
-    sensor: NDArray[np.int64]  # numbers within the step
-    law: NDArray[np.int64]
+    kind: Integers  # (L,) the first row that is equal
+    labels: Integers32  # (L, M) outcome of each location
+    outcome: Integers  # (L,)
+    start: Integers
+    sensor: Integers  # numbers within the step
+    law: Integers
     values: ValueTables
     is_repeated: bool  # whether all steps have equal releases
 
@@ -104,11 +104,11 @@ class Sampled(NamedTuple):
     ``is_known``.
     """
 
-    person: NDArray[np.int64]  # (P,)
-    seed: NDArray[np.int64]  # (P,)
-    first: NDArray[np.int64]  # (P + 1,)
-    guess: NDArray[np.int64]  # (P, slots, T) own places
-    is_known: NDArray[np.bool_]  # (P, slots)
+    person: Integers  # (P,)
+    seed: Integers  # (P,)
+    first: Integers  # (P + 1,)
+    guess: Integers  # (P, slots, T) own places
+    is_known: Flags  # (P, slots)
 
 
 class OwnWindow(NamedTuple):
@@ -137,7 +137,7 @@ def _own_chain(accounts: Accounts, person: int, window: OwnWindow) -> LocalChain
 
 
 @jit
-def _own_rows(accounts: Accounts, person: int, window: OwnWindow, log: RecentLog) -> NDArray[np.int64]:
+def _own_rows(accounts: Accounts, person: int, window: OwnWindow, log: RecentLog) -> Integers:
     """The row of each step of the window, -1 where nothing is released that counts for the person."""
     rows = np.empty(window.known + accounts.horizon.steps, np.int64)
     for t in range(rows.size):
@@ -149,13 +149,7 @@ def _own_rows(accounts: Accounts, person: int, window: OwnWindow, log: RecentLog
 
 @jit
 def _own_step(
-    log: RecentLog,
-    row: int,
-    places: NDArray[np.int32],
-    begin: int,
-    law: NDArray[np.int64],
-    counted: NDArray[np.bool_],
-    sensor: NDArray[np.int64],
+    log: RecentLog, row: int, places: Integers32, begin: int, law: Integers, counted: Flags, sensor: Integers
 ) -> int:
     """Fill in the person's releases of one step from position ``begin`` on; returns the end position.
 
@@ -184,7 +178,7 @@ def _own_step(
 
 
 @jit
-def _own_releases(log: RecentLog, rows: NDArray[np.int64], places: NDArray[np.int32]) -> OwnReleases:
+def _own_releases(log: RecentLog, rows: Integers, places: Integers32) -> OwnReleases:
     """The releases that distinguish between the person's places."""
     first, most = np.zeros(rows.size + 1, np.int64), 0
     for row in rows:
@@ -236,13 +230,7 @@ def _added_to(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) ->
 
 @pjit(lambda added, sampled, *_: sampled.person.size, least=16)
 def attack_people(
-    begin: int,
-    end: int,
-    added: NDArray[np.int64],
-    sampled: Sampled,
-    accounts: Accounts,
-    log: RecentLog,
-    step: int,
+    begin: int, end: int, added: Integers, sampled: Sampled, accounts: Accounts, log: RecentLog, step: int
 ) -> None:
     """Fill ``added`` (draws,) with what the attack adds in each draw to the guess without releases.
 
@@ -295,14 +283,12 @@ class DrawnPart(NamedTuple):
     """
 
     people: int
-    person: NDArray[np.int64]
-    seed: NDArray[np.int64]
+    person: Integers
+    seed: Integers
     draws: int
 
 
-def drawn_parts(
-    shares: PeopleShares, draws: int, stands_for: NDArray[np.int64] | None = None
-) -> list[DrawnPart]:
+def drawn_parts(shares: PeopleShares, draws: int, stands_for: Integers | None = None) -> list[DrawnPart]:
     """Choose the attacked people by rank alone: in each share, those of smallest rank get one draw each.
 
     Every share has an even part of the draws. If it has fewer people than draws, each person gets the same
@@ -322,9 +308,7 @@ def drawn_parts(
     ]
 
 
-def _part_of_personas(
-    personas: NDArray[np.int64], rank: NDArray[np.int64], behind: NDArray[np.int64], draws: int
-) -> DrawnPart:
+def _part_of_personas(personas: Integers, rank: Integers, behind: Integers, draws: int) -> DrawnPart:
     """People at even distances among those behind the personas, in the order of ranks (systematic sampling).
 
     So a persona is drawn in proportion to the people ``behind`` it. For example 2 draws of the 10 people
@@ -432,7 +416,7 @@ def _mean_added(drawn: tuple[AttackedPart, ...], failure_probability: float) -> 
     return _MeanAdded(mean, max(0.0, found.low) * float(most), found.high * float(most))
 
 
-def _added(part: AttackedPart) -> NDArray[np.float64]:
+def _added(part: AttackedPart) -> Floats:
     """What each draw added, first the draws that added something."""
     added = np.zeros(part.draws)
     added[: len(part.added)] = part.added
@@ -448,10 +432,10 @@ class NotedStep(NamedTuple):
     ``law`` is the number of each one's mechanism among the step's ``mechanisms``.
     """
 
-    labels: NDArray[np.int32]  # (M,)
-    size: NDArray[np.int64]  # (outcomes,)
-    sensor: NDArray[np.int64]  # (S,)
-    law: NDArray[np.int64]  # (S,)
+    labels: Integers32  # (M,)
+    size: Integers  # (outcomes,)
+    sensor: Integers  # (S,)
+    law: Integers  # (S,)
     mechanisms: tuple[Mechanism, ...]
     can_be_drawn: bool
     releases: tuple[SensorRelease, ...]

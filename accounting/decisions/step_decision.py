@@ -79,10 +79,7 @@ class SensorChoice:
 
 
 def schedule_of(
-    step: int,
-    choices: Sequence[SensorChoice],
-    assignment: Assignment,
-    windows: WindowsAtHand | None = None,
+    step: int, choices: Sequence[SensorChoice], assignment: Assignment, windows: WindowsAtHand | None = None
 ) -> StepSchedule:
     """The step with each sensor's chosen option; of a sensor with windows it is that of the one it begins.
 

@@ -14,7 +14,4 @@ from accounting.exposure.exposure import (
     prior_guess,
     released_information,
 )
-from accounting.exposure.history import (
-    horizon_information,
-    window_of,
-)
+from accounting.exposure.history import horizon_information, window_of

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure.step_information import StepObservation
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Flags, Floats, Integers, Integers32, Words
 from models.numerics.elementwise import log
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView, LocalChain
@@ -34,10 +34,10 @@ class AliasTables(NamedTuple):
     Of its ``n`` cells one is chosen uniformly; ``value`` is drawn with ``threshold``, ``other`` otherwise.
     """
 
-    first: NDArray[np.int64]  # (laws + 1,)
-    threshold: NDArray[np.float64]
-    value: NDArray[np.int64]
-    other: NDArray[np.int64]
+    first: Integers  # (laws + 1,)
+    threshold: Floats
+    value: Integers
+    other: Integers
 
 
 class Walker(NamedTuple):
@@ -66,7 +66,7 @@ def _mix(state: np.uint64) -> np.uint64:
 
 
 @jit
-def new_stream(draws: Draws) -> NDArray[np.uint64]:
+def new_stream(draws: Draws) -> Words:
     """The stream (1,) of one block of draws: blocks can be drawn in any order, by any thread."""
     stream = np.empty(1, np.uint64)
     begin_stream(draws, stream)
@@ -74,20 +74,20 @@ def new_stream(draws: Draws) -> NDArray[np.uint64]:
 
 
 @bare_jit
-def begin_stream(draws: Draws, stream: NDArray[np.uint64]) -> None:
+def begin_stream(draws: Draws, stream: Words) -> None:
     """Let a stream (1,) be that of one block of draws."""
     stream[0] = _mix(_mix(np.uint64(draws.seed) + _GOLDEN) + np.uint64(draws.block) * _GOLDEN)
 
 
 @bare_jit
-def uniform(stream: NDArray[np.uint64]) -> float:
+def uniform(stream: Words) -> float:
     """The next number in [0, 1) with 53 bits."""
     stream[0] += _GOLDEN
     return np.float64(_mix(stream[0]) >> _S11) * _TO_UNIT
 
 
 @bare_jit
-def draw(tables: AliasTables, law: int, stream: NDArray[np.uint64]) -> int:
+def draw(tables: AliasTables, law: int, stream: Words) -> int:
     """One value of a law, from one uniform number: leading bits choose the cell, the rest decides in it."""
     first = tables.first[law]
     scaled = uniform(stream) * (tables.first[law + 1] - first)
@@ -98,7 +98,7 @@ def draw(tables: AliasTables, law: int, stream: NDArray[np.uint64]) -> int:
 
 
 @jit
-def _fill_alias(weight: NDArray[np.float64], first: int, last: int, tables: AliasTables) -> None:
+def _fill_alias(weight: Floats, first: int, last: int, tables: AliasTables) -> None:
     """Vose's construction for the law ``weight[first:last]``; zero weights are never drawn."""
     count = last - first
     scaled = weight[first:last] * (count / weight[first:last].sum())
@@ -131,9 +131,7 @@ def _fill_alias(weight: NDArray[np.float64], first: int, last: int, tables: Alia
 
 
 @jit
-def alias_tables(
-    first: NDArray[np.int64], value: NDArray[np.int64], weight: NDArray[np.float64]
-) -> AliasTables:
+def alias_tables(first: Integers, value: Integers, weight: Floats) -> AliasTables:
     """Tables of the laws ``weight[first[i]:first[i + 1]]`` on ``value``; weights need not sum to one."""
     tables = AliasTables(first, np.ones(weight.size), value, value.copy())
     for law in range(first.size - 1):
@@ -143,7 +141,7 @@ def alias_tables(
 
 
 @jit
-def _count_rows(chain: ChainView) -> NDArray[np.int64]:
+def _count_rows(chain: ChainView) -> Integers:
     """Entries before each law of a walker: the start, then each slot's rows."""
     slots, places = chain.start.shape
     first = np.zeros(2 + slots * places, np.int64)
@@ -176,7 +174,7 @@ def new_walker(person: LocalChain) -> Walker:
 
 
 @bare_jit
-def walk(walker: Walker, stream: NDArray[np.uint64], trace: NDArray[np.int32]) -> None:
+def walk(walker: Walker, stream: Words, trace: Integers32) -> None:
     """One trajectory into ``trace`` (T,)."""
     place = draw(walker.tables, 0, stream)
     trace[0] = place
@@ -198,28 +196,23 @@ class NoiseTables(NamedTuple):
     Law ``l`` gives the value ``first[l] + i`` the probability ``e^log_probability[tables.first[l] + i]``.
     """
 
-    first: NDArray[np.int64]  # (laws,)
-    log_probability: NDArray[np.float64]
+    first: Integers  # (laws,)
+    log_probability: Floats
     tables: AliasTables
 
 
 class ReleasedSteps(NamedTuple):
     """All releases of ``T`` steps; ``R`` is the most in one step, ``O`` the most outcomes."""
 
-    releases: NDArray[np.int64]  # (T,) how many
-    outcomes: NDArray[np.int64]  # (T,) how many
-    law: NDArray[np.int64]  # (T, R) of the noise
-    counted: NDArray[np.int64]  # (T, O, R) 1 where the outcome is counted by the sensor
+    releases: Integers  # (T,) how many
+    outcomes: Integers  # (T,) how many
+    law: Integers  # (T, R) of the noise
+    counted: Integers  # (T, O, R) 1 where the outcome is counted by the sensor
     noise: NoiseTables
 
 
 @bare_jit
-def publish_trace(
-    steps: ReleasedSteps,
-    labels: NDArray[np.int32],
-    stream: NDArray[np.uint64],
-    log_likelihood: NDArray[np.float64],
-) -> None:
+def publish_trace(steps: ReleasedSteps, labels: Integers32, stream: Words, log_likelihood: Floats) -> None:
     """Publish every step of a person with the outcomes ``labels`` (T,); fills ``log_likelihood`` (T, O)."""
     for step in range(labels.size):
         for other in range(steps.outcomes[step]):
@@ -237,9 +230,7 @@ def publish_trace(
 
 
 @bare_jit
-def relative_likelihoods(
-    log_likelihood: NDArray[np.float64], outcomes: NDArray[np.int64], likelihood: NDArray[np.float64]
-) -> None:
+def relative_likelihoods(log_likelihood: Floats, outcomes: Integers, likelihood: Floats) -> None:
     """Likelihoods (T, O), the largest of each step 1."""
     for step in range(outcomes.size):
         top = log_likelihood[step, 0]
@@ -258,18 +249,18 @@ def relative_likelihoods(
 class ValueTables(NamedTuple):
     """How likely each value is without and with the person; law ``l``'s values begin at ``first[l]``."""
 
-    first: NDArray[np.int64]  # (laws,)
-    absent: NDArray[np.float64]
-    present: NDArray[np.float64]
+    first: Integers  # (laws,)
+    absent: Floats
+    present: Floats
     noise: AliasTables
 
 
 class OwnReleases(NamedTuple):
     """Releases that tell a person's places apart; those of step ``t`` are ``first[t]..first[t + 1] - 1``."""
 
-    first: NDArray[np.int64]  # (T + 1,)
-    law: NDArray[np.int64]  # (R,)
-    counted: NDArray[np.bool_]  # (R, K) whether a place is counted
+    first: Integers  # (T + 1,)
+    law: Integers  # (R,)
+    counted: Flags  # (R, K) whether a place is counted
     values: ValueTables
 
 
@@ -292,7 +283,7 @@ def value_tables(noise: NoiseTables) -> ValueTables:
 
 
 @jit
-def own_releases(steps: ReleasedSteps, labels: NDArray[np.int32], values: ValueTables) -> OwnReleases:
+def own_releases(steps: ReleasedSteps, labels: Integers32, values: ValueTables) -> OwnReleases:
     """The releases that tell places apart, for a person whose places have the outcomes ``labels`` (T, K).
 
     A release that counts all of them or none shows the same noise wherever the person is.
@@ -316,12 +307,7 @@ def own_releases(steps: ReleasedSteps, labels: NDArray[np.int32], values: ValueT
 
 
 @bare_jit
-def draw_likelihoods(
-    releases: OwnReleases,
-    trace: NDArray[np.int32],
-    stream: NDArray[np.uint64],
-    likelihood: NDArray[np.float64],
-) -> None:
+def draw_likelihoods(releases: OwnReleases, trace: Integers32, stream: Words, likelihood: Floats) -> None:
     """Publish every step of a ``trace`` (T,); ``likelihood`` (T, K) of the values up to a factor a step."""
     values, counted = releases.values, releases.counted
     likelihood[:] = 1.0

@@ -9,7 +9,6 @@ from math import inf
 from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr
 
 from accounting.exceptions import HorizonError
@@ -24,36 +23,27 @@ from accounting.exposure.prior_constants_kernel import (
 )
 from accounting.exposure.step_information import StepObservation, nothing_seen, observe
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from accounting.exposure.step_information.observation import (
-    StepTerms,
-    person_noised_terms,
-    person_terms,
-)
+from accounting.exposure.step_information.observation import StepTerms, person_noised_terms, person_terms
 from accounting.exposure.step_information.renewal_kernel import renewal_information, surprise
 from accounting.hmm.propagation import marginals
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import jit
 from models.priors import ChainView
 from models.priors.chain import LocalChain
 from models.priors.unrolled import chain_on_the_clock
-from models.releases import (
-    Schedule,
-    StepSchedule,
-    WindowRelease,
-    published_window,
-    schedule_in_single_steps,
-)
+from models.releases import Schedule, StepSchedule, WindowRelease, published_window, schedule_in_single_steps
 
 # Entropy of a law, and of each move of a chain.
 
 
-def entropy_nats(probabilities: NDArray[np.float64]) -> float:
+def entropy_nats(probabilities: Floats) -> float:
     """Shannon entropy of a law, any shape, with ``0 ln 0 = 0``; never below 0, however the law rounds."""
     return max(0.0, float(entr(probabilities).sum()))
 
 
 @jit
-def row_entropies(chain: ChainView) -> NDArray[np.float64]:
+def row_entropies(chain: ChainView) -> Floats:
     """``H(X_{t+1} | X_t = x)`` for each slot and place, nats, shape (C, K)."""
     entropies = np.zeros(chain.start.shape)
     for slot in range(chain.start.shape[0]):
@@ -106,7 +96,7 @@ class Exposure:
     """
 
     chain: ChainView
-    start: NDArray[np.float64]
+    start: Floats
     first_slot: int
     observations: tuple[StepObservation, ...]
     is_unrolled: bool = False
@@ -125,11 +115,7 @@ class Exposure:
 
     @classmethod
     def of(
-        cls,
-        chain: ChainView,
-        schedule: Schedule,
-        location_count: int,
-        start: NDArray[np.float64] | None = None,
+        cls, chain: ChainView, schedule: Schedule, location_count: int, start: Floats | None = None
     ) -> Exposure:
         """The exposure to a schedule; without ``start`` from the chain's (cyclo-)stationary distribution.
 
@@ -170,12 +156,12 @@ class Exposure:
         return int((self.first_slot + step) % self.chain.start.shape[0])
 
     @cached_property
-    def labels(self) -> NDArray[np.int32]:
+    def labels(self) -> Integers32:
         """Outcome of each own place in each step, (T, K); 0 is "counted nowhere"."""
         return np.stack([observation.labels[self.chain.places] for observation in self.observations])
 
     @cached_property
-    def moves(self) -> NDArray[np.float64]:
+    def moves(self) -> Floats:
         """``Pr[X_{t+1} = y | X_t = x]`` of each step but the last, (T - 1, K, K)."""
         found = np.empty((self.steps - 1, self.place_count, self.place_count))
         for t in range(self.steps - 1):
@@ -183,7 +169,7 @@ class Exposure:
         return found
 
     @property
-    def released(self) -> tuple[tuple[tuple[NDArray[np.bool_], Mechanism], ...], ...]:
+    def released(self) -> tuple[tuple[tuple[Flags, Mechanism], ...], ...]:
         """What each step shows: for each count at which own places (K,) one is in it, and its noise."""
         outcomes = [
             [np.array([k in own for own in seen.outcomes]) for k in range(len(seen.mechanisms))]
@@ -200,30 +186,30 @@ class Exposure:
         return len(self.chain.label) > 0
 
     @cached_property
-    def guessed(self) -> NDArray[np.int64]:
+    def guessed(self) -> Integers:
         """What is to be guessed in each state and step, (T, K); 0 where nothing is asked."""
         if not self.is_labelled:
             return np.tile(np.arange(self.place_count), (self.steps, 1))
         return np.where(self.cost[:, np.newaxis] > 0, self._label_rows[:, :-1], 0).astype(np.int64)
 
     @cached_property
-    def cost(self) -> NDArray[np.int64]:
+    def cost(self) -> Integers:
         """What a wrong guess costs in each step, (T,); 0 where nothing is asked."""
         if not self.is_labelled:
             return np.ones(self.steps, np.int64)
         return self._label_rows[:, -1].astype(np.int64)
 
     @property
-    def _label_rows(self) -> NDArray[np.int32]:
+    def _label_rows(self) -> Integers32:
         return self.chain.label[[self.slot(step) for step in range(self.steps)]]
 
     @cached_property
-    def marginal(self) -> NDArray[np.float64]:
+    def marginal(self) -> Floats:
         """``Pr[X_t = x]``, (T, K)."""
         return marginals(self.person, self.steps)
 
     @cached_property
-    def hits(self) -> NDArray[np.bool_]:
+    def hits(self) -> Flags:
         """Where the person can be and is counted by some sensor, (T, K)."""
         return (self.labels > 0) & (self.marginal > 0.0)
 
@@ -252,7 +238,7 @@ class Exposure:
         return False
 
     @cached_property
-    def renewal_nats(self) -> NDArray[np.float64]:
+    def renewal_nats(self) -> Floats:
         """``H(Y_t | Y_1..Y_{t-1})`` of the raw version of the schedule, (T,); see :attr:`is_refined`."""
         return self.of_raw_version(
             "renewal_nats", lambda: renewal_information(self.person, self.hits, self.marginal)
@@ -283,12 +269,12 @@ class Exposure:
         return LocalChain(self.chain, self.start, self.first_slot)
 
     @cached_property
-    def powers(self) -> NDArray[np.float64]:
+    def powers(self) -> Floats:
         """Powers of one full matrix up to ``T - 1``; empty for sparse chains and cycles."""
         return shared_powers(self.chain, self.steps - 1)
 
     @property
-    def no_powers(self) -> NDArray[np.float64]:
+    def no_powers(self) -> Floats:
         """For what looks at one time alone."""
         return shared_powers(self.chain, 0)
 
@@ -468,7 +454,7 @@ class BaselineGuess:
 
     success: float
     name: str
-    guess: NDArray[np.int64]
+    guess: Integers
 
 
 def baseline(exposure: Exposure, mistakes: int) -> BaselineGuess:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError
 from accounting.exposure.exposure import Exposure, entropy_nats, person_step_terms
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
 from accounting.numerics import relative_entropy_term
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import jit
 from models.priors.chain import ChainView, LocalChain, slot_of
 
@@ -36,12 +36,12 @@ from models.priors.chain import ChainView, LocalChain, slot_of
 class Mixture(NamedTuple):
     """The posterior of the place after a raw history: ``beliefs[r]`` (K,) with probability ``weights[r]``."""
 
-    weights: NDArray[np.float64]  # (R,)
-    beliefs: NDArray[np.float64]  # (R, K)
+    weights: Floats  # (R,)
+    beliefs: Floats  # (R, K)
 
 
 @jit
-def renewal_mixture(person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64]) -> Mixture:
+def renewal_mixture(person: LocalChain, hits: Flags, marginal: Floats) -> Mixture:
     """The posteriors at the step after the ``n`` raw steps ``hits`` (n, K); ``marginal`` is theirs, (n, K).
 
     A hit reveals the place, so the posterior depends on the last hit alone: one belief for each (time,
@@ -81,7 +81,7 @@ def renewal_mixture(person: LocalChain, hits: NDArray[np.bool_], marginal: NDArr
 
 
 @jit
-def mixture_information(mixture: Mixture, marginal: NDArray[np.float64]) -> float:
+def mixture_information(mixture: Mixture, marginal: Floats) -> float:
     """``I(X; which belief)``, nats: the mean relative entropy of the beliefs to their mean, ``marginal``."""
     total = 0.0
     for r in range(mixture.weights.size):
@@ -92,7 +92,7 @@ def mixture_information(mixture: Mixture, marginal: NDArray[np.float64]) -> floa
 
 
 @jit
-def future_information(chain: ChainView, slot: int, hits: NDArray[np.bool_], mixture: Mixture) -> float:
+def future_information(chain: ChainView, slot: int, hits: Flags, mixture: Mixture) -> float:
     """``I(X_u; Y_{u+1}..Y_L | belief)``, nats, on average over the beliefs about the place in step ``u``.
 
     ``hits`` (n, K) are those of the raw steps after ``u``, which is in ``slot``. From the first hit on
@@ -129,13 +129,7 @@ def future_information(chain: ChainView, slot: int, hits: NDArray[np.bool_], mix
 
 
 @jit
-def _outcome_information(
-    belief: NDArray[np.float64],
-    masses: NDArray[np.float64],
-    live: NDArray[np.float64],
-    rest: NDArray[np.float64],
-    hits: NDArray[np.bool_],
-) -> float:
+def _outcome_information(belief: Floats, masses: Floats, live: Floats, rest: Floats, hits: Flags) -> float:
     """What one step's outcome says about the place ``x`` of the ``belief`` (K,), where no hit came before.
 
     ``live[x]`` is the probability of that given ``x``, ``masses[x, y]`` that of being at ``y`` too, and
@@ -188,8 +182,7 @@ def window_of(exposure: Exposure, first: int, last: int) -> Exposure:
     check_window(exposure, first, last)
     observations, start = exposure.observations[first : last + 1], exposure.marginal[first]
     window = exposure.of_raw_version(
-        ("window", first, last),
-        lambda: Exposure(exposure.chain, start, exposure.slot(first), observations),
+        ("window", first, last), lambda: Exposure(exposure.chain, start, exposure.slot(first), observations)
     )
     return window if window.observations is observations else window.under(observations)
 
@@ -252,9 +245,7 @@ def _future(exposure: Exposure, last: int, mixture: Mixture) -> float:
     return float(future_information(exposure.chain, exposure.slot(last), later, mixture))
 
 
-def carried_forward(
-    exposure: Exposure, before_move: NDArray[np.float64], after_move: NDArray[np.float64], step: int
-) -> float:
+def carried_forward(exposure: Exposure, before_move: Floats, after_move: Floats, step: int) -> float:
     """``J_t = min(H(X_t), eta_t (J_{t-1} + i_{t-1}) + n_t)`` in ``step``, with the contraction of each move.
 
     ``before_move`` (T,) is ``i``, what each step reveals about its place, and ``after_move`` (T,) is ``n``,
@@ -271,9 +262,7 @@ def carried_forward(
     return carried
 
 
-def carried_backward(
-    exposure: Exposure, before_move: NDArray[np.float64], after_move: NDArray[np.float64], step: int
-) -> float:
+def carried_backward(exposure: Exposure, before_move: Floats, after_move: Floats, step: int) -> float:
     """The mirror image of :func:`carried_forward`, with the contraction of each reversed move."""
     carried = 0.0
     for t in range(exposure.steps - 1, step - 1, -1):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.exposure import Exposure, entropy_nats
 from accounting.exposure.history import carried_backward, carried_forward, check_window
@@ -15,6 +14,7 @@ from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from models.mechanisms import SeenRelease, Tabulated, revealed_by_shift, shares_noise
 from models.noise import own_count_information
 from models.noise.noise_information import InformationTable, table_information
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import pjit
 from models.priors import PopulationArrays
 from models.priors.chain import chain_view
@@ -28,12 +28,12 @@ def add_move_information(
     begin: int,
     end: int,
     population: PopulationArrays,
-    own_before: NDArray[np.float64],
-    before: NDArray[np.bool_],
-    after: NDArray[np.bool_],
+    own_before: Floats,
+    before: Flags,
+    after: Flags,
     slot_before: int,
     table: InformationTable,
-    nats: NDArray[np.float64],
+    nats: Floats,
 ) -> None:
     """Add to ``nats`` (N,) the information of "makes one of the moves" and its noised count.
 
@@ -84,14 +84,11 @@ class RevealedInformation:
     def __init__(self, population: PopulationArrays, locations: int) -> None:
         self._population = population
         self._locations = locations
-        self._reach: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+        self._reach: dict[tuple[int, ...], Flags] = {}
 
     def nats(
-        self,
-        revealed: Iterable[RevealedMove | RevealedAmount],
-        slot_before: int,
-        own_before: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        self, revealed: Iterable[RevealedMove | RevealedAmount], slot_before: int, own_before: Floats
+    ) -> Floats:
         """What a step reveals about each person, (N,).
 
         ``slot_before`` is the slot of the step before it, ``own_before`` the law in that step of the people
@@ -108,13 +105,13 @@ class RevealedInformation:
             add_move_information(self._population, own_before, before, after, slot_before, table, found)
         return found
 
-    def _at(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
+    def _at(self, locations: tuple[int, ...]) -> Flags:
         """Which locations these are, (M,)."""
         found = np.zeros(self._locations, dtype=np.bool_)
         found[list(locations)] = True
         return found
 
-    def _reaches(self, locations: tuple[int, ...]) -> NDArray[np.bool_]:
+    def _reaches(self, locations: tuple[int, ...]) -> Flags:
         """Which people can be at one of them, (N,)."""
         if locations not in self._reach:
             arrays = self._population
@@ -145,7 +142,7 @@ class OwnCount:
     """
 
     release: WindowRelease
-    law: NDArray[np.float64]
+    law: Floats
     spread: int
     information_nats: float
     is_constant: bool = False
@@ -190,13 +187,13 @@ def fine_entropy(exposure: Exposure, release: WindowRelease) -> float:
     return found
 
 
-def _entropy_of(law: NDArray[np.float64], value: NDArray[np.int64]) -> float:
+def _entropy_of(law: Floats, value: Integers) -> float:
     """The entropy (nats) of a ``value`` of outcomes with this law, of the same shape."""
     mass = np.bincount(value.reshape(-1), law.reshape(-1))
     return entropy_nats(mass.astype(np.float64))
 
 
-def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.float64]:
+def own_count_law(exposure: Exposure, release: WindowRelease) -> Floats:
     """``Pr[n = k]``, (L + 1,), by a forward recursion over (place, count so far).
 
     A count that reaches ``L = most_counts`` stays there. O(window L K^2).
@@ -217,7 +214,7 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.floa
     return np.asarray(reached.sum(axis=1))
 
 
-def counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:
+def counted_moves(exposure: Exposure, sensor: MoveSensor) -> Integers:
     """How often the sensor counts each move between own places, (K, K)."""
     places = exposure.chain.places
     counted = np.zeros((exposure.place_count, exposure.place_count), dtype=np.int64)
@@ -226,9 +223,7 @@ def counted_moves(exposure: Exposure, sensor: MoveSensor) -> NDArray[np.int64]:
     return counted
 
 
-def _move(
-    reached: NDArray[np.float64], matrix: NDArray[np.float64], counted: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _move(reached: Floats, matrix: Floats, counted: Integers) -> Floats:
     """One fine move: masses (L + 1, K) by count so far and place."""
     moved = np.zeros_like(reached)
     for times in np.unique(counted):
@@ -236,7 +231,7 @@ def _move(
     return moved
 
 
-def _raised(reached: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+def _raised(reached: Floats, times: int) -> Floats:
     """Masses by count so far, counted ``times`` more, at most to the last row."""
     if times == 0:
         return reached
@@ -259,13 +254,11 @@ class OwnWindow(NamedTuple):
     first: int
     last: int
     most: int
-    times: NDArray[np.int64]  # of presence by where a move leads
-    noise: NDArray[np.float64]  # (V,), the law of what is added; one value for an exact count
+    times: Integers  # of presence by where a move leads
+    noise: Floats  # (V,), the law of what is added; one value for an exact count
     shown: float = 1.0
 
-    def counted(
-        self, t: int, before: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def counted(self, t: int, before: Integers, to: Integers, so_far: Integers) -> Integers:
         """How often people who move from ``before`` in step ``t`` were counted; ``so_far`` is from before."""
         now = self.times[before, to] + (so_far if t > self.first else 0)
         return np.minimum(now, self.most)
@@ -286,7 +279,7 @@ def own_window(exposure: Exposure, release: WindowRelease) -> OwnWindow:
     return OwnWindow(release.first, release.last, release.most_counts, times, law)
 
 
-def law_together(own: Exposure, windows: Sequence[OwnWindow]) -> NDArray[np.float64]:
+def law_together(own: Exposure, windows: Sequence[OwnWindow]) -> Floats:
     """The law of a person's own counts in these windows, an axis a count."""
     mass = np.zeros((own.start.size, *(each.most + 1 for each in windows)))
     mass.reshape(own.start.size, -1)[:, 0] = own.start
@@ -296,9 +289,7 @@ def law_together(own: Exposure, windows: Sequence[OwnWindow]) -> NDArray[np.floa
     return np.asarray(mass.sum(axis=0))
 
 
-def _moved_together(
-    mass: NDArray[np.float64], matrix: NDArray[np.float64], times: Sequence[NDArray[np.int64]]
-) -> NDArray[np.float64]:
+def _moved_together(mass: Floats, matrix: Floats, times: Sequence[Integers]) -> Floats:
     """One move; it is counted so many ``times`` by each count."""
     added = np.stack(times)
     found = np.zeros_like(mass)
@@ -324,24 +315,8 @@ def _moved_together(
 # count whole.
 
 
-@dataclass(frozen=True, slots=True)
-class WindowInformation:
-    """Bounds (nats) on what the releases say of a horizon: from before it, inside, and after it."""
-
-    carried: float
-    inside: float
-    later: float
-
-    @property
-    def total(self) -> float:
-        """The bound on what everything together reveals."""
-        return self.carried + self.inside + self.later
-
-
-def window_information(
-    exposure: Exposure, own_counts: Sequence[OwnCount], first: int, last: int
-) -> WindowInformation:
-    """What releases with these own counts say of the steps ``first..last`` (inclusive).
+def window_information(exposure: Exposure, own_counts: Sequence[OwnCount], first: int, last: int) -> float:
+    """The bound (nats) on what releases with these own counts say of the steps ``first..last`` (inclusive).
 
     :class:`~accounting.exceptions.HorizonError` for a horizon outside the exposure's steps.
     """
@@ -357,4 +332,4 @@ def window_information(
             inside += own.information_nats
     nothing = np.zeros(exposure.steps)
     carried = carried_forward(exposure, nothing, before, first)
-    return WindowInformation(carried, inside, carried_backward(exposure, nothing, after, last))
+    return carried + inside + carried_backward(exposure, nothing, after, last)

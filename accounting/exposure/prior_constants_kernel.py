@@ -9,7 +9,6 @@ from math import lgamma
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import normalise
 from accounting.hmm.eight import load, moved_on, padded, spread_out, store
@@ -18,6 +17,7 @@ from accounting.hmm.frontier.one_mistake_kernel import best_but_for_one, one_mis
 from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import gap_matrices, largest_product, marginals, predict
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
@@ -27,7 +27,7 @@ _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 @jit
-def _label_guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -> float:
+def _label_guess_success(person: LocalChain, guess: Integers, mistakes: int) -> float:
     places = person.start.size
     now, after = np.zeros((mistakes + 1, places)), np.zeros((mistakes + 1, places))
     now[0] = person.start
@@ -46,9 +46,7 @@ def _label_guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes:
 
 
 @bare_jit
-def _move_and_count(
-    chain: ChainView, slot: int, right: int, end: int, now: NDArray[np.float64], after: NDArray[np.float64]
-) -> None:
+def _move_and_count(chain: ChainView, slot: int, right: int, end: int, now: Floats, after: Floats) -> None:
     """``after`` from ``now``, rows ``[x, m]`` of who is at ``x`` after ``m < end`` mistakes: moved, counted.
 
     Numbers of mistakes side by side are computed eight at a time, each sum in the order of
@@ -77,7 +75,7 @@ def _move_and_count(
 
 
 @jit
-def guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -> float:
+def guess_success(person: LocalChain, guess: Integers, mistakes: int) -> float:
     """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place).
 
     Of a chain with labels ``guess`` has labels, and ``d`` is what the wrong ones cost.
@@ -100,7 +98,7 @@ def guess_success(person: LocalChain, guess: NDArray[np.int64], mistakes: int) -
 
 
 @jit
-def most_likely_path(person: LocalChain, steps: int) -> NDArray[np.int64]:
+def most_likely_path(person: LocalChain, steps: int) -> Integers:
     """The most likely trajectory of the prior (Viterbi), shape (T,); ties go to the lowest index."""
     chain, place_count = person.chain, person.start.size
     best = person.start.copy()
@@ -141,14 +139,12 @@ class SubsetTable(NamedTuple):
     it. Each row is scaled to maximum 1, so a thousand steps do not underflow.
     """
 
-    value: NDArray[np.float64]  # (N, s + 1, K)
-    log_scale: NDArray[np.float64]  # (N, s + 1)
+    value: Floats  # (N, s + 1, K)
+    log_scale: Floats  # (N, s + 1)
 
 
 @bare_jit
-def raise_to(
-    target: NDArray[np.float64], matrix: NDArray[np.float64], weight: NDArray[np.float64], scale: float
-) -> None:
+def raise_to(target: Floats, matrix: Floats, weight: Floats, scale: float) -> None:
     """``target[x] = max(target[x], scale * max_y matrix[y, x] weight[y])``."""
     for y in range(weight.size):
         factor = scale * weight[y]
@@ -159,7 +155,7 @@ def raise_to(
 
 
 @jit
-def subset_table(gaps: NDArray[np.float64], steps: int, omitted: int, chosen: int) -> SubsetTable:
+def subset_table(gaps: Floats, steps: int, omitted: int, chosen: int) -> SubsetTable:
     """The table for up to ``chosen`` chosen times and ``omitted`` omitted ones of ``steps``.
 
     ``gaps`` as from :func:`accounting.hmm.propagation.gap_matrices`, from the slot the horizon starts in.
@@ -184,7 +180,7 @@ def subset_table(gaps: NDArray[np.float64], steps: int, omitted: int, chosen: in
 
 
 @jit
-def log_subset_maximum(table: SubsetTable, marginal: NDArray[np.float64], steps: int, omitted: int) -> float:
+def log_subset_maximum(table: SubsetTable, marginal: Floats, steps: int, omitted: int) -> float:
     """``ln A_{T - omitted}`` for the start whose marginals ``p_f``, ``f = 0..omitted``, are given."""
     best = -np.inf
     n = steps - omitted - 1
@@ -234,7 +230,7 @@ class Baseline(NamedTuple):
 
     success: float  # Pr[d(X, guess) <= s], exact
     kind: int  # a ``_GUESS`` code
-    guess: NDArray[np.int64]  # (T,) own places
+    guess: Integers  # (T,) own places
 
 
 class PriorConstants(NamedTuple):
@@ -251,7 +247,7 @@ def log_binomial(n: int, k: int) -> float:
 
 
 @jit
-def shared_powers(chain: ChainView, longest: int) -> NDArray[np.float64]:
+def shared_powers(chain: ChainView, longest: int) -> Floats:
     """Powers ``[g - 1, y, x]`` of one full matrix, ``g <= longest``; empty for sparse chains and cycles.
 
     They do not depend on what is seen, so one set serves every schedule of a person.
@@ -272,7 +268,7 @@ def gaps_affordable(place_count: int, slots: int, steps: int, mistakes: int) -> 
 
 
 @jit
-def markov_guess(marginal: NDArray[np.float64], mistakes: int) -> float:
+def markov_guess(marginal: Floats, mistakes: int) -> float:
     """Markov's inequality on the number of right steps; exact for ``T - s = 1`` and one step."""
     total = 0.0
     for t in range(marginal.shape[0]):
@@ -281,9 +277,7 @@ def markov_guess(marginal: NDArray[np.float64], mistakes: int) -> float:
 
 
 @jit
-def guess_bounds(
-    gaps: NDArray[np.float64], marginal: NDArray[np.float64], mistakes: int, with_koga: bool
-) -> GuessBounds:
+def guess_bounds(gaps: Floats, marginal: Floats, mistakes: int, with_koga: bool) -> GuessBounds:
     """All bounds on a guess from the prior; without Koga's sum the table is shorter by ``s`` rows."""
     steps = marginal.shape[0]
     table = subset_table(gaps, steps, mistakes, steps if with_koga else steps - mistakes)
@@ -312,7 +306,7 @@ class ConstantGuess(NamedTuple):
 
 @jit
 def promising_constants(
-    person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int, above: float
+    person: LocalChain, marginal: Floats, mistakes: int, most: int, above: float
 ) -> ConstantGuess:
     """The best constant guess among the ``most`` places visited most, or of all labels, if it is ``above``.
 
@@ -340,7 +334,7 @@ def promising_constants(
 
 
 @jit
-def guesses_by_step(person: LocalChain, marginal: NDArray[np.float64], mistakes: int) -> Baseline:
+def guesses_by_step(person: LocalChain, marginal: Floats, mistakes: int) -> Baseline:
     """The better of the most likely path and each step's likeliest place."""
     steps = marginal.shape[0]
     guess = most_likely_path(person, steps)
@@ -356,9 +350,7 @@ def guesses_by_step(person: LocalChain, marginal: NDArray[np.float64], mistakes:
 
 
 @jit
-def _or_constant(
-    known: Baseline, person: LocalChain, marginal: NDArray[np.float64], mistakes: int, most: int
-) -> Baseline:
+def _or_constant(known: Baseline, person: LocalChain, marginal: Floats, mistakes: int, most: int) -> Baseline:
     """The better of a known guess and so many constant ones."""
     constant = promising_constants(person, marginal, mistakes, most, known.success)
     if constant.place < 0:
@@ -371,7 +363,7 @@ class _Searched(NamedTuple):
 
     success: float
     bound: float
-    guess: NDArray[np.int64]
+    guess: Integers
 
 
 @jit
@@ -420,9 +412,7 @@ def _bound_of(searched: _Searched, best: Baseline) -> float:
 
 
 @jit
-def _label_chances(
-    person: LocalChain, marginal: NDArray[np.float64], t: int, chance: NDArray[np.float64]
-) -> int:
+def _label_chances(person: LocalChain, marginal: Floats, t: int, chance: Floats) -> int:
     """Fill ``chance`` (K,) with that of each label in step ``t``; what a wrong guess costs there."""
     label, places = person.chain.label[slot_of(person, t)], chance.size
     chance[:] = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
 from accounting.hmm.eight import LANES
@@ -30,6 +30,7 @@ from accounting.hmm.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.small_chains import EightPeople, decode_eight, filter_eight, is_small, new_eight
 from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People, decode_trace
 from models.arguments import checked
+from models.numerics.arrays import Flags, Floats, Integers32
 from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
 from models.priors import MovementPrior, Population
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, inlined_chain_view
@@ -52,7 +53,7 @@ def largest_place_count(population: PopulationArrays) -> int:
     return most
 
 
-def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
+def smallest_entries(population: PopulationArrays) -> Floats:
     """The smallest positive probability in each person's matrices, (N,); computed once per population."""
     smallest = np.empty(population.slots.size)
     _fill_smallest(smallest, population)
@@ -60,7 +61,7 @@ def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
 
 
 @bare_pjit(lambda smallest, _: smallest.size, least=1024)
-def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], population: PopulationArrays) -> None:
+def _fill_smallest(begin: int, end: int, smallest: Floats, population: PopulationArrays) -> None:
     for person in range(begin, end):
         entries = population.value[population.entry_start[person] : population.entry_start[person + 1]]
         smallest[person] = smallest_entry(entries)
@@ -130,12 +131,7 @@ def begin_filter(begin: int, end: int, people: People, state: FilterArrays) -> N
 
 @bare_jit
 def _move_person(
-    chain: ChainView,
-    slot: int,
-    observed: Observed,
-    belief: NDArray[np.float64],
-    score: NDArray[np.float64],
-    work: Recursion,
+    chain: ChainView, slot: int, observed: Observed, belief: Floats, score: Floats, work: Recursion
 ) -> Scale:
     """Move ``belief`` and ``score`` (K,) by the matrix of ``slot``, unless it is -1, and condition them."""
     places = belief.size
@@ -219,9 +215,9 @@ class Decoded:
     path that reaches it, in the person's own places; ties go to the lowest index, the last step first.
     """
 
-    log_likelihood: NDArray[np.float64]
-    log_path: NDArray[np.float64]
-    path: NDArray[np.int32]
+    log_likelihood: Floats
+    log_path: Floats
+    path: Integers32
 
 
 @checked(HorizonError)
@@ -251,7 +247,7 @@ def decode(
     return Decoded(decoded.log_likelihood, decoded.log_path, decoded.path)
 
 
-def _outcomes(labels: ArrayLike) -> NDArray[np.int32]:
+def _outcomes(labels: ArrayLike) -> Integers32:
     """The outcome that each location leads to, as whole numbers; :class:`HorizonError` for others."""
     found = np.asarray(labels)
     if found.dtype.kind == "f" and not np.all(found == np.rint(found)):
@@ -324,22 +320,22 @@ class Filtering:
         begin_filter(self._people, self._state)
 
     @property
-    def log_likelihood(self) -> NDArray[np.float64]:
+    def log_likelihood(self) -> Floats:
         """``ln Pr[y]`` (N,) of all steps observed."""
         return self._state.log_likelihood.copy()
 
     @property
-    def log_path(self) -> NDArray[np.float64]:
+    def log_path(self) -> Floats:
         """``ln max_x Pr[x, y]`` (N,) of all steps observed."""
         return self._state.log_path.copy()
 
     @property
-    def is_exact(self) -> NDArray[np.bool_]:
+    def is_exact(self) -> Flags:
         """Whether every path was kept, (N,)."""
         return self._state.is_exact.copy()
 
     @checked(HorizonError)
-    def belief(self, person: int) -> NDArray[np.float64]:
+    def belief(self, person: int) -> Floats:
         """``Pr[place | all observations so far]`` (K,) over the person's own places."""
         start = self._people.arrays.places_start
         if not 0 <= person < len(self._population):
@@ -372,9 +368,7 @@ def _impossible(person: str, step: int) -> ImpossibleObservationError:
     )
 
 
-def _check_shapes(
-    population: Population, traces: int, labels: NDArray[np.int32], likelihood: NDArray[np.float64]
-) -> None:
+def _check_shapes(population: Population, traces: int, labels: Integers32, likelihood: Floats) -> None:
     """:class:`HorizonError` unless labels are (T, M) and likelihoods (N, T, O) with every outcome present."""
     steps = len(labels)
     if labels.ndim != 2 or steps == 0 or labels.shape[1] != population.location_count or labels.min() < 0:

@@ -209,33 +209,21 @@ where_positive = _made(
 """The first value where the second is above zero, else the third."""
 
 
-@OWN_TYPES.register_global(operator.add)
-@OWN_TYPES.register_global(operator.sub)
-@OWN_TYPES.register_global(operator.mul)
-@OWN_TYPES.register_global(operator.truediv)
 class _Arithmetic(ConcreteTemplate):
     """``+``, ``-``, ``*`` and ``/``, lane by lane."""
 
     cases: ClassVar = [_EIGHT(_EIGHT, _EIGHT)]
 
 
-def _add(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return builder.fadd(*args)
+def _make_one_instruction(operation: Callable[..., Any], instruction: str) -> None:
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return getattr(builder, instruction)(*args)
+
+    OWN_TYPES.register_global(operation)(_Arithmetic)
+    OWN_CODE.lower(operation, _Eight, _Eight)(code)
 
 
-def _subtract(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return builder.fsub(*args)
-
-
-def _multiply(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return builder.fmul(*args)
-
-
-def _divide(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return builder.fdiv(*args)
-
-
-OWN_CODE.lower(operator.add, _Eight, _Eight)(_add)
-OWN_CODE.lower(operator.sub, _Eight, _Eight)(_subtract)
-OWN_CODE.lower(operator.mul, _Eight, _Eight)(_multiply)
-OWN_CODE.lower(operator.truediv, _Eight, _Eight)(_divide)
+_make_one_instruction(operator.add, "fadd")
+_make_one_instruction(operator.sub, "fsub")
+_make_one_instruction(operator.mul, "fmul")
+_make_one_instruction(operator.truediv, "fdiv")

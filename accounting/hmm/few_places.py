@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import larger_of, load, padded, spread_out, store
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
@@ -21,9 +21,9 @@ FEW = 16  # places: no more than two eights a row
 class FullMatrices(NamedTuple):
     """A chain's matrices laid out in full, as far as they were asked for; ``W`` is K in whole eights."""
 
-    rows: NDArray[np.float64]  # (C, K, W), [k, x, y]: from place x to y; C = 0 where places are many
-    columns: NDArray[np.float64]  # (C, K, W), [k, y, x]
-    is_there: NDArray[np.bool_]  # (C,)
+    rows: Floats  # (C, K, W), [k, x, y]: from place x to y; C = 0 where places are many
+    columns: Floats  # (C, K, W), [k, y, x]
+    is_there: Flags  # (C,)
 
 
 @jit
@@ -50,9 +50,7 @@ def lay_out(chain: ChainView, matrices: FullMatrices, slot: int) -> None:
 
 
 @inline
-def move_few(
-    matrix: NDArray[np.float64], slot: int, before: NDArray[np.float64], after: NDArray[np.float64]
-) -> None:
+def move_few(matrix: Floats, slot: int, before: Floats, after: Floats) -> None:
     """The sum of the matrix's rows in one slot, weighted by ``before``: ``predict`` with ``rows``, and with
     ``columns`` ``retreat``.
     """
@@ -65,9 +63,7 @@ def move_few(
 
 
 @inline
-def guess_and_be_shown_few(
-    columns: NDArray[np.float64], slot: int, value: NDArray[np.float64], before: NDArray[np.float64]
-) -> None:
+def guess_and_be_shown_few(columns: Floats, slot: int, value: Floats, before: Floats) -> None:
     """``before`` from ``value``, (s + 1, W) each, as ``guess_and_be_shown`` of a person without labels."""
     _, places, width = columns.shape
     for m in range(value.shape[0]):

@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import LANES, larger_of, largest, load, spread_out, total_of
+from models.numerics.arrays import Floats, Integers32
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, slot_of
 
@@ -29,9 +29,7 @@ from models.priors.chain import ChainView, LocalChain, slot_of
 
 
 @bare_jit
-def sum_and_max_of_products(
-    column: NDArray[np.float64], belief: NDArray[np.float64], score: NDArray[np.float64]
-) -> tuple[float, float]:
+def sum_and_max_of_products(column: Floats, belief: Floats, score: Floats) -> tuple[float, float]:
     """``sum_x belief[x] column[x]`` and ``max_x score[x] column[x]``; contiguous, none negative.
 
     ``belief`` and ``score`` may be longer than ``column``.
@@ -74,8 +72,8 @@ class Observed(NamedTuple):
     Over the person's own places instead of all locations where the chain's ``places`` are ``0..K-1``.
     """
 
-    labels: NDArray[np.int32]  # (T, M)
-    likelihood: NDArray[np.float64]  # (T, O), up to a scale a step
+    labels: Integers32  # (T, M)
+    likelihood: Floats  # (T, O), up to a scale a step
 
 
 class Filtered(NamedTuple):
@@ -99,7 +97,7 @@ def is_full(chain: ChainView) -> bool:
 
 
 @bare_jit
-def smallest_entry(value: NDArray[np.float64]) -> float:
+def smallest_entry(value: Floats) -> float:
     """The smallest positive probability of a matrix; 1 when there is none."""
     smallest = 1.0
     for j in range(value.size):
@@ -111,10 +109,10 @@ def smallest_entry(value: NDArray[np.float64]) -> float:
 class Recursion(NamedTuple):
     """Scratch of one person's recursions; wider than the chain is fine."""
 
-    belief: NDArray[np.float64]  # (K,)
-    next_belief: NDArray[np.float64]  # (K,)
-    next_score: NDArray[np.float64]  # (K,)
-    scores: NDArray[np.float64]  # (T, K), every step's scaled scores, for tracing back
+    belief: Floats  # (K,)
+    next_belief: Floats  # (K,)
+    next_score: Floats  # (K,)
+    scores: Floats  # (T, K), every step's scaled scores, for tracing back
 
 
 @jit
@@ -155,7 +153,7 @@ def predict_full(chain: ChainView, slot: int, work: Recursion, step: int) -> Non
 
 
 @bare_jit
-def condition(places: NDArray[np.int32], observed: Observed, step: int, work: Recursion) -> Scale:
+def condition(places: Integers32, observed: Observed, step: int, work: Recursion) -> Scale:
     """Weigh what was predicted with what was observed in ``step``, and rescale it into belief and scores.
 
     A total of zero means that the observation is impossible; nothing is divided then.
@@ -216,7 +214,7 @@ def filter_steps(person: LocalChain, smallest: float, observed: Observed, work: 
 
 
 @inline
-def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], step: int, place: int) -> int:
+def best_predecessor(chain: ChainView, slot: int, scores: Floats, step: int, place: int) -> int:
     """The place of ``step`` one best comes from to reach ``place``; ties at the lowest index."""
     best, chosen, column = -1.0, 0, chain.column_start[slot]
     for j in range(np.uint64(column[np.uint64(place)]), np.uint64(column[np.uint64(place + 1)])):
@@ -227,7 +225,7 @@ def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], s
 
 
 @inline
-def likeliest_end(scores: NDArray[np.float64], last: int, places: int) -> int:
+def likeliest_end(scores: Floats, last: int, places: int) -> int:
     """The place with the largest score in step ``last``; ties at the lowest index."""
     best, top = 0, scores[last, 0]
     for x in range(1, places):
@@ -237,9 +235,7 @@ def likeliest_end(scores: NDArray[np.float64], last: int, places: int) -> int:
 
 
 @inline
-def trace_back(
-    chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
-) -> None:
+def trace_back(chain: ChainView, first_slot: int, scores: Floats, path: Integers32) -> None:
     """The best path from the scores (T, K or more) of all steps, into ``path`` (T,).
 
     Only the columns on the path are looked at again, so no back-pointers are kept.

@@ -7,9 +7,9 @@ Used for the few traces in which scaled arithmetic may have lost a path (probabi
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion, likeliest_end
+from models.numerics.arrays import Floats, Integers32
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView, LocalChain, slot_of
 
@@ -46,7 +46,7 @@ def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None
 
 
 @bare_jit
-def log_condition(places: NDArray[np.int32], observed: Observed, step: int, work: Recursion) -> float:
+def log_condition(places: Integers32, observed: Observed, step: int, work: Recursion) -> float:
     """Weigh what was predicted with what was observed in ``step``; the total's log, -inf if impossible."""
     total = -np.inf
     for y in range(places.size):
@@ -77,7 +77,7 @@ def log_filter_steps(person: LocalChain, observed: Observed, work: Recursion) ->
 
 
 @bare_jit
-def log_best_predecessor(chain: ChainView, slot: int, score: NDArray[np.float64], place: int) -> int:
+def log_best_predecessor(chain: ChainView, slot: int, score: Floats, place: int) -> int:
     """The place one best comes from to reach ``place``; ties at the lowest index."""
     best = -np.inf
     chosen = -1
@@ -90,9 +90,7 @@ def log_best_predecessor(chain: ChainView, slot: int, score: NDArray[np.float64]
 
 
 @bare_jit
-def log_trace_back(
-    chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
-) -> None:
+def log_trace_back(chain: ChainView, first_slot: int, scores: Floats, path: Integers32) -> None:
     """The best path from logarithmic scores (T, K), into ``path`` (T,)."""
     last = path.size - 1
     path[last] = likeliest_end(scores, last, chain.places.size)

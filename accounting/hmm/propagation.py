@@ -7,9 +7,9 @@ is an object; on a person's few places both cost several times what the products
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.calendar import Calendar
+from models.numerics.arrays import Floats
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, slot_of
 from models.priors.unrolled import chain_on_the_clock
@@ -18,7 +18,7 @@ _0, _1, _2, _3, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.
 
 
 @inline
-def _dot_from(left: NDArray[np.float64], right: NDArray[np.float64], first: np.uint64) -> float:
+def _dot_from(left: Floats, right: Floats, first: np.uint64) -> float:
     """``sum_i left[i] right[first + i]`` with four running sums."""
     a = b = c = d = 0.0
     size = np.uint64(left.size)
@@ -37,13 +37,13 @@ def _dot_from(left: NDArray[np.float64], right: NDArray[np.float64], first: np.u
 
 
 @bare_jit
-def dot(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+def dot(left: Floats, right: Floats) -> float:
     """Inner product with four running sums: fast without leaving the order of additions to the compiler."""
     return _dot_from(left, right, _0)
 
 
 @inline
-def _largest_from(left: NDArray[np.float64], right: NDArray[np.float64], first: np.uint64) -> float:
+def _largest_from(left: Floats, right: Floats, first: np.uint64) -> float:
     """``max_i left[i] right[first + i]`` of non-negative vectors, with four running maxima."""
     a = b = c = d = 0.0
     size = np.uint64(left.size)
@@ -62,13 +62,13 @@ def _largest_from(left: NDArray[np.float64], right: NDArray[np.float64], first: 
 
 
 @bare_jit
-def largest_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+def largest_product(left: Floats, right: Floats) -> float:
     """``max_i left[i] right[i]`` of non-negative vectors."""
     return _largest_from(left, right, _0)
 
 
 @bare_jit
-def predict(chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
+def predict(chain: ChainView, slot: int, before: Floats, after: Floats) -> None:
     """``after[y] = sum_x before[x] P[x, y]``; a full column is read without its indices."""
     size, column = np.uint64(before.size), chain.column_start[slot]
     for y in range(size):
@@ -83,9 +83,7 @@ def predict(chain: ChainView, slot: int, before: NDArray[np.float64], after: NDA
 
 
 @bare_jit
-def predict_largest(
-    chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]
-) -> None:
+def predict_largest(chain: ChainView, slot: int, before: Floats, after: Floats) -> None:
     """``after[y] = max_x before[x] P[x, y]``: one step of max-product."""
     size, column = np.uint64(before.size), chain.column_start[slot]
     for y in range(size):
@@ -100,7 +98,7 @@ def predict_largest(
 
 
 @bare_jit
-def retreat(chain: ChainView, slot: int, after: NDArray[np.float64], before: NDArray[np.float64]) -> None:
+def retreat(chain: ChainView, slot: int, after: Floats, before: Floats) -> None:
     """``before[x] = sum_y P[x, y] after[y]``: a test vector pulled back one step."""
     size, column = np.uint64(after.size), chain.column_start[slot]
     before[:] = 0.0
@@ -117,7 +115,7 @@ def retreat(chain: ChainView, slot: int, after: NDArray[np.float64], before: NDA
 
 
 @inline
-def first_place_law(population: PopulationArrays, person: int, first_slot: int) -> NDArray[np.float64]:
+def first_place_law(population: PopulationArrays, person: int, first_slot: int) -> Floats:
     """A person's initial distribution (K,), or the (cyclo-)stationary one of the slot of the first step."""
     first, last = population.initial_start[person], population.initial_start[person + 1]
     if last > first:
@@ -128,7 +126,7 @@ def first_place_law(population: PopulationArrays, person: int, first_slot: int) 
 
 
 @jit
-def marginals(person: LocalChain, steps: int) -> NDArray[np.float64]:
+def marginals(person: LocalChain, steps: int) -> Floats:
     """``p_t`` for ``t = 0..steps-1``, shape (steps, K)."""
     table = np.empty((steps, person.start.size))
     table[0] = person.start
@@ -141,8 +139,8 @@ _CARRIED = 1000  # steps whose moves are laid out at once
 
 
 def law_by_the_clock(
-    chain: ChainView, law: NDArray[np.float64] | None, calendar: Calendar, position: int, steps: int
-) -> NDArray[np.float64]:
+    chain: ChainView, law: Floats | None, calendar: Calendar, position: int, steps: int
+) -> Floats:
     """The law of the place some steps after a position, through everything that the clock does between.
 
     ``law`` (K,) is the one at the position; None for that of the position's slot.
@@ -158,7 +156,7 @@ def law_by_the_clock(
 
 
 @jit
-def count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
+def count_mistakes(now: Floats, right: int, rows: int) -> None:
     """``now[j, x]``, at ``x`` with ``j`` mistakes: one more for every place but ``right``, the guess.
 
     Rows above ``rows`` are empty; mass that leaves the last row has made too many mistakes and is dropped.
@@ -173,13 +171,7 @@ def count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
 
 
 @jit
-def add_rows(
-    chain: ChainView,
-    slot: int,
-    until: NDArray[np.float64],
-    between: NDArray[np.float64],
-    result: NDArray[np.float64],
-) -> None:
+def add_rows(chain: ChainView, slot: int, until: Floats, between: Floats, result: Floats) -> None:
     """One more move after a product of moves: ``result = until D P``, all of them transposed.
 
     ``until[z, x]`` is the probability of being at ``z`` after leaving ``x``; ``D`` weighs the place ``z`` by
@@ -211,7 +203,7 @@ def add_rows(
 
 
 @bare_jit
-def transposed(chain: ChainView, slot: int, result: NDArray[np.float64]) -> None:
+def transposed(chain: ChainView, slot: int, result: Floats) -> None:
     """``result[y, x] = P[x, y]``."""
     result[:] = 0.0
     for y in range(result.shape[0]):
@@ -220,7 +212,7 @@ def transposed(chain: ChainView, slot: int, result: NDArray[np.float64]) -> None
 
 
 @bare_jit
-def full_product(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+def full_product(left: Floats, right: Floats, result: Floats) -> None:
     """``left @ right`` in a fixed order of additions; two rows and four terms at a time stay in registers."""
     size = left.shape[0]
     whole = size - size % 4
@@ -246,7 +238,7 @@ def full_product(left: NDArray[np.float64], right: NDArray[np.float64], result: 
 
 
 @jit
-def gap_matrices(chain: ChainView, first_slot: int, starts: int, longest: int) -> NDArray[np.float64]:
+def gap_matrices(chain: ChainView, first_slot: int, starts: int, longest: int) -> Floats:
     """Products of ``1..longest`` consecutive moves, ``[i, g - 1, y, x]`` from ``x`` to ``y`` in ``g`` steps.
 
     ``i`` counts the slots in which the product starts: ``(first_slot + i) % C`` for ``i < starts``.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import LANES, larger_of, load, smaller_of, spread_out, store, where_positive
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
+from models.numerics.arrays import Flags, Floats, Integers32
 from models.numerics.jit import bare_jit, inline, pjit
 
 # Both recursions under a shared matrix for eight people at once, a person to a lane.
@@ -29,18 +29,14 @@ COLUMNS = 2
 class PeopleScale(NamedTuple):
     """What one step's conditioning divided each person's numbers by, and the smallest number there was."""
 
-    total: NDArray[np.float64]  # (people,)
-    best: NDArray[np.float64]  # (people,)
-    lowest: NDArray[np.float64]  # (people,), 0 after an underflow
+    total: Floats  # (people,)
+    best: Floats  # (people,)
+    lowest: Floats  # (people,), 0 after an underflow
 
 
 @bare_jit
 def move_people(
-    columns: NDArray[np.float64],
-    belief: NDArray[np.float64],
-    score: NDArray[np.float64],
-    new_belief: NDArray[np.float64],
-    new_score: NDArray[np.float64],
+    columns: Floats, belief: Floats, score: Floats, new_belief: Floats, new_score: Floats
 ) -> None:
     """``sum_x columns[y, x] belief[x, i]`` and ``max_x columns[y, x] score[x, i]`` for all ``y``, ``i``.
 
@@ -65,21 +61,13 @@ def move_people(
 
 
 @inline
-def _store_both(
-    total: Any, top: Any, at: int, new_belief: NDArray[np.float64], new_score: NDArray[np.float64]
-) -> None:
+def _store_both(total: Any, top: Any, at: int, new_belief: Floats, new_score: Floats) -> None:
     store(total, new_belief, at)
     store(top, new_score, at)
 
 
 @bare_jit
-def move_own(
-    columns: NDArray[np.float64],
-    belief: NDArray[np.float64],
-    score: NDArray[np.float64],
-    new_belief: NDArray[np.float64],
-    new_score: NDArray[np.float64],
-) -> None:
+def move_own(columns: Floats, belief: Floats, score: Floats, new_belief: Floats, new_score: Floats) -> None:
     """:func:`move_people` of eight people by matrices of their own, ``columns`` (K, K, 8), with an even K.
 
     The shape of ``belief`` counts, the others may be longer.
@@ -100,11 +88,7 @@ def move_own(
 
 @bare_jit
 def condition_people(
-    labels: NDArray[np.int32],
-    weights: NDArray[np.float64],
-    belief: NDArray[np.float64],
-    score: NDArray[np.float64],
-    scale: PeopleScale,
+    labels: Integers32, weights: Floats, belief: Floats, score: Floats, scale: PeopleScale
 ) -> None:
     """Weigh ``belief`` and ``score`` (K, people) and divide them by their total and best.
 
@@ -141,22 +125,22 @@ BLOCK = 64
 class SharedChain(NamedTuple):
     """One chain without a cycle for everybody: ``columns[y, x]`` moves from ``x`` to ``y``."""
 
-    columns: NDArray[np.float64]  # (K, K)
-    start: NDArray[np.float64]  # (K,)
+    columns: Floats  # (K, K)
+    start: Floats  # (K,)
 
 
 class BlockState(NamedTuple):
     """Scratch of one block of people; ``scores`` keeps every step for tracing back."""
 
-    belief: NDArray[np.float64]  # (K, BLOCK)
-    next_belief: NDArray[np.float64]  # (K, BLOCK)
-    scores: NDArray[np.float64]  # (T, K, BLOCK)
-    weights: NDArray[np.float64]  # (O, BLOCK); of lanes without a person whatever was there
+    belief: Floats  # (K, BLOCK)
+    next_belief: Floats  # (K, BLOCK)
+    scores: Floats  # (T, K, BLOCK)
+    weights: Floats  # (O, BLOCK); of lanes without a person whatever was there
     scale: PeopleScale
 
 
 @bare_jit
-def _trace_back(columns: NDArray[np.float64], scores: NDArray[np.float64], path: NDArray[np.int32]) -> None:
+def _trace_back(columns: Floats, scores: Floats, path: Integers32) -> None:
     """The best path of one person from ``scores`` (T, K); ties at the lowest index."""
     last = path.size - 1
     path[last] = likeliest_end(scores, last, columns.shape[0])
@@ -215,7 +199,7 @@ def decode_shared(
     shared: SharedChain,
     observations: Observations,
     decoded: DecodedArrays,
-    is_exact: NDArray[np.bool_],
+    is_exact: Flags,
 ) -> None:
     """Everybody's whole trace under one matrix without a cycle; ``observations`` over its places.
 

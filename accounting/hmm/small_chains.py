@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import LANES
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, trace_back
 from accounting.hmm.propagation import first_place_law
 from accounting.hmm.shared_matrix import COLUMNS, PeopleScale, condition_people, move_own
 from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import inlined_chain_view
 
@@ -27,14 +27,14 @@ PLACES = 16
 class EightPeople(NamedTuple):
     """Scratch of eight people; where they have fewer places, numbers of theirs are zero."""
 
-    who: NDArray[np.int64]  # (8,)
-    matrix: NDArray[np.float64]  # (16 * 16 * 8,), by columns of as many places as any of them has
-    turns: NDArray[np.int32]  # (257,) how many columns begin at each entry
-    weights: NDArray[np.float64]  # (T, 16, 8)
-    each: NDArray[np.int32]  # (16,) the weight of each place is its own
-    belief: NDArray[np.float64]  # (16, 8)
-    next_belief: NDArray[np.float64]  # (16, 8)
-    scores: NDArray[np.float64]  # (T, 16, 8), every step's scaled scores, for tracing back
+    who: Integers  # (8,)
+    matrix: Floats  # (16 * 16 * 8,), by columns of as many places as any of them has
+    turns: Integers32  # (257,) how many columns begin at each entry
+    weights: Floats  # (T, 16, 8)
+    each: Integers32  # (16,) the weight of each place is its own
+    belief: Floats  # (16, 8)
+    next_belief: Floats  # (16, 8)
+    scores: Floats  # (T, 16, 8), every step's scaled scores, for tracing back
     scale: PeopleScale
 
 
@@ -113,9 +113,7 @@ def _weigh(people: People, observations: Observations, count: int, places: int, 
 
 
 @bare_jit
-def _begin(
-    lane: int, places: int, belief: NDArray[np.float64], score: NDArray[np.float64], work: EightPeople
-) -> None:
+def _begin(lane: int, places: int, belief: Floats, score: Floats, work: EightPeople) -> None:
     """A person's numbers (K,), before the first step is observed."""
     for x in range(belief.size):
         work.belief[x, lane] = belief[x]
@@ -126,7 +124,7 @@ def _begin(
 
 
 @bare_jit
-def _trace_back(count: int, places: int, work: EightPeople, path: NDArray[np.int32]) -> None:
+def _trace_back(count: int, places: int, work: EightPeople, path: Integers32) -> None:
     """The best paths of the first ``count`` people through the matrices laid out; ties at the lowest index.
 
     Nothing here is mispredicted, and one person's look-ups do not wait for those of another.

@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accounting.hmm.forward_viterbi import (
-    POSSIBLE,
-    Filtered,
-    Observed,
-    Recursion,
-    filter_steps,
-    trace_back,
-)
+from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion, filter_steps, trace_back
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
 from accounting.hmm.propagation import predict, retreat
+from models.numerics.arrays import Flags, Floats, Integers32
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain, PopulationArrays, slot_of
 
@@ -25,15 +18,15 @@ class People(NamedTuple):
     """Who was observed: their chains, each one's smallest probability, and the slot of the first step."""
 
     arrays: PopulationArrays
-    smallest: NDArray[np.float64]  # (N,)
+    smallest: Floats  # (N,)
     first_slot: int
 
 
 class Observations(NamedTuple):
     """What was observed of everybody: outcomes are the same for all, their likelihoods each person's own."""
 
-    labels: NDArray[np.int32]  # (T, M) outcome of each location
-    likelihood: NDArray[np.float64]  # (N, T, O)
+    labels: Integers32  # (T, M) outcome of each location
+    likelihood: Floats  # (N, T, O)
 
 
 class DecodedArrays(NamedTuple):
@@ -42,26 +35,26 @@ class DecodedArrays(NamedTuple):
     ``status`` is POSSIBLE or the first impossible step; ``path`` holds indices of the person's own places.
     """
 
-    status: NDArray[np.int32]  # (N,)
-    log_likelihood: NDArray[np.float64]  # (N,)
-    log_path: NDArray[np.float64]  # (N,)
-    path: NDArray[np.int32]  # (N, T)
+    status: Integers32  # (N,)
+    log_likelihood: Floats  # (N,)
+    log_path: Floats  # (N,)
+    path: Integers32  # (N, T)
 
 
 class FilterArrays(NamedTuple):
     """State of one-visit-per-step filtering; person ``i`` owns ``[places_start[i], places_start[i + 1])``."""
 
-    belief: NDArray[np.float64]  # (sum of K,)
-    score: NDArray[np.float64]  # (sum of K,)
-    log_likelihood: NDArray[np.float64]  # (N,)
-    log_path: NDArray[np.float64]  # (N,)
-    status: NDArray[np.int32]  # (N,) POSSIBLE or the first impossible step
-    is_exact: NDArray[np.bool_]  # (N,) False once underflow may have hidden a path: decode anew
+    belief: Floats  # (sum of K,)
+    score: Floats  # (sum of K,)
+    log_likelihood: Floats  # (N,)
+    log_path: Floats  # (N,)
+    status: Integers32  # (N,) POSSIBLE or the first impossible step
+    is_exact: Flags  # (N,) False once underflow may have hidden a path: decode anew
 
 
 @inline
 def decode_trace(
-    person: LocalChain, smallest: float, observed: Observed, work: Recursion, path: NDArray[np.int32]
+    person: LocalChain, smallest: float, observed: Observed, work: Recursion, path: Integers32
 ) -> Filtered:
     """Filter and decode one observed trace, in logarithms where scaled arithmetic may have lost a path.
 
@@ -85,7 +78,7 @@ def decode_trace(
 
 
 @bare_jit
-def _weigh(observed: Observed, step: int, vector: NDArray[np.float64]) -> float:
+def _weigh(observed: Observed, step: int, vector: Floats) -> float:
     """Weigh a vector (K,) with what was observed in ``step``, scale its maximum to 1, return what it was."""
     top = 0.0
     for x in range(vector.size):
@@ -98,7 +91,7 @@ def _weigh(observed: Observed, step: int, vector: NDArray[np.float64]) -> float:
 
 
 @jit
-def posterior(person: LocalChain, observed: Observed, forward: NDArray[np.float64]) -> bool:
+def posterior(person: LocalChain, observed: Observed, forward: Floats) -> bool:
     """Fill ``forward`` (T, K) with every step's posterior law, up to a factor a step.
 
     ``observed`` is over the own places. False when the observations are impossible (or underflow made them
@@ -124,9 +117,7 @@ def posterior(person: LocalChain, observed: Observed, forward: NDArray[np.float6
 
 
 @jit
-def likeliest_places(
-    person: LocalChain, observed: Observed, forward: NDArray[np.float64], guess: NDArray[np.int32]
-) -> bool:
+def likeliest_places(person: LocalChain, observed: Observed, forward: Floats, guess: Integers32) -> bool:
     """Argmax of every step's :func:`posterior` into ``guess`` (T,); ties at the lowest index.
 
     ``forward`` (T, K) is scratch. False, with ``guess`` left alone, where there is no posterior.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
 from accounting.ledgers.differential_privacy import check_delta, log_distance, pure_cost
 from accounting.ledgers.person_cost import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog
 from models.arguments import checked
+from models.numerics.arrays import Floats
 
 # Bayesian differential privacy of small finite databases, exactly.
 #
@@ -46,7 +46,7 @@ class Leakage:
 class FiniteDatabase:
     """``law[x_1, ..., x_n]``: joint probability of the values of n tuples, which may be correlated."""
 
-    law: NDArray[np.float64]
+    law: Floats
 
     def __post_init__(self) -> None:
         """:class:`LedgerError` unless the law is one."""
@@ -66,7 +66,7 @@ def adversaries(tuples: int) -> Iterator[Adversary]:
             yield from (Adversary(target, known) for known in combinations(others, size))
 
 
-def compose(*channels: NDArray[np.float64]) -> NDArray[np.float64]:
+def compose(*channels: Floats) -> Floats:
     """The joint channel of several with independent coins: ``channel[x_1, ..., x_n, output]`` each.
 
     Outputs of the result are all combinations, in the order of the channels. A channel with an axis more sees
@@ -80,7 +80,7 @@ def compose(*channels: NDArray[np.float64]) -> NDArray[np.float64]:
     return joint
 
 
-def leakage_to(database: FiniteDatabase, channel: NDArray[np.float64], adversary: Adversary) -> Leakage:
+def leakage_to(database: FiniteDatabase, channel: Floats, adversary: Adversary) -> Leakage:
     """What one adversary learns at most: ``sup ln Pr[y | x_i, x_K] / Pr[y | x_i', x_K]`` (Zhao, section III).
 
     ``channel[x_1, ..., x_n, y]``: probability of each output for each database. Values that cannot occur
@@ -103,7 +103,7 @@ def leakage_to(database: FiniteDatabase, channel: NDArray[np.float64], adversary
     return Leakage(worst, adversary)
 
 
-def leakage(database: FiniteDatabase, channel: NDArray[np.float64]) -> Leakage:
+def leakage(database: FiniteDatabase, channel: Floats) -> Leakage:
     """Epsilon, exactly: the largest leakage over all adversaries; :class:`LedgerError` for too many."""
     if channel.shape[:-1] != database.law.shape:
         raise LedgerError(
@@ -127,7 +127,7 @@ def leakage(database: FiniteDatabase, channel: NDArray[np.float64]) -> Leakage:
     return max(found, key=lambda each: each.epsilon)
 
 
-def _largest_log_ratio(given: NDArray[np.float64]) -> float:
+def _largest_log_ratio(given: Floats) -> float:
     """The largest ``ln given[a, y] / given[b, y]`` over the outputs that are possible at all."""
     high, low = given.max(axis=0), given.min(axis=0)
     possible = high > 0.0

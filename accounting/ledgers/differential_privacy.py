@@ -18,14 +18,7 @@ from typing import Any, NamedTuple
 from scipy.special import log_ndtr, ndtr
 
 from accounting.exceptions import LedgerError
-from accounting.ledgers.person_cost import (
-    Cost,
-    DayCost,
-    Neighbours,
-    WindowCosts,
-    costs_at_places,
-    step_cost,
-)
+from accounting.ledgers.person_cost import Cost, DayCost, Neighbours, WindowCosts, costs_at_places, step_cost
 from accounting.ledgers.release_log import ReleaseLog, known
 from accounting.numerics import bracket
 from models.calendar import Days
@@ -428,9 +421,7 @@ def _saved_unprotected(
 
 
 def window_cost(
-    releases: Iterable[WindowRelease],
-    most_sensors: int,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    releases: Iterable[WindowRelease], most_sensors: int, neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> ZcdpSpend:
     """zCDP of all releases, where at most ``most_sensors`` sensors count the same person in a window.
 
@@ -499,10 +490,7 @@ class DpStatement:
 
 
 def read_differential_privacy(
-    log: ReleaseLog,
-    delta: float,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    days: Days | None = None,
+    log: ReleaseLog, delta: float, neighbours: Neighbours = Neighbours.ADD_REMOVE, days: Days | None = None
 ) -> DpStatement:
     """The statement for a log; :class:`UnknownReleaseError` for a mechanism whose cost is not known.
 
@@ -584,11 +572,7 @@ def pure_cost(mechanism: Mechanism) -> Cost:
 
 
 def _total(
-    log: ReleaseLog,
-    cost: Callable[[Mechanism], Cost],
-    neighbours: Neighbours,
-    days: Days | None,
-    power: int,
+    log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neighbours, days: Days | None, power: int
 ) -> Cost:
     """The sum over all steps, because a person may be there at every one; less where a day bounds it.
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exceptions import InferentialPrivacyError, LedgerError
 from accounting.ledgers.release_log import ReleaseLog, known, refuse
@@ -28,6 +27,7 @@ from models.noise_design import (
     posterior_half_width,
     secret_information,
 )
+from models.numerics.arrays import Floats
 from models.numerics.elementwise import log
 
 # Conditional inferential privacy: what noised releases of a trace reveal about its values at secret times.
@@ -68,7 +68,6 @@ def prior_posterior_gap(epsilon: float, order: float, delta: float) -> float:
 
 # The conditional inferential privacy loss of one release.
 
-Floats = NDArray[np.float64]
 
 _MOST_VALUES = 16  # 2^15 corners
 
@@ -330,7 +329,7 @@ def read_inferential(log: ReleaseLog, question: SecretQuestion) -> CipStatement:
     return CipStatement(series.loss_nats(question.secret_steps, question.order, question.radius), len(steps))
 
 
-def noise_covariance(steps: Sequence[int], mechanisms: Sequence[Mechanism]) -> NDArray[np.float64]:
+def noise_covariance(steps: Sequence[int], mechanisms: Sequence[Mechanism]) -> Floats:
     """Joint covariance (n, n) of the noise of one sensor's releases: noise windows are independent."""
     covariance = np.zeros((len(steps), len(steps)))
     for i, (step, mechanism) in enumerate(zip(steps, mechanisms, strict=True)):

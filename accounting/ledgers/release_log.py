@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import StepOrderError, UnknownReleaseError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Floats, Integers
 from models.priors import Population
 from models.releases import StepSchedule
 
@@ -99,11 +99,11 @@ class ReconstructionStatement:
     people each name stands for.
     """
 
-    risk: NDArray[np.float64]
-    baseline: NDArray[np.float64]
-    highest: NDArray[np.float64]
-    added: NDArray[np.float64]
-    people_each: NDArray[np.int64]
+    risk: Floats
+    baseline: Floats
+    highest: Floats
+    added: Floats
+    people_each: Integers
 
 
 def read_reconstruction(

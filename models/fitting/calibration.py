@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PersonaError
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, bare_pjit, inline, jit, pjit
 from models.priors import Lists, Moves, Population
 from models.priors.chain import PopulationArrays, chain_view
@@ -54,21 +55,21 @@ _LEAST_FACTOR = 1e-200  # of a move that must happen: an infeasible table would 
 class Bundles(NamedTuple):
     """Which personas are in which lane of which bundle (``Q`` bundles, ``P`` places of all of them)."""
 
-    person: NDArray[np.int64]  # (Q, 8), -1 for an empty lane
-    start: NDArray[np.int64]  # (Q + 1,), where the places of each bundle begin
-    entry: NDArray[np.int64]  # (Q + 1,), where its matrices begin in an array of entries
-    edges: NDArray[np.int64]  # (B + 1,), blocks of bundles that are added in order: threads change no bit
-    weight: NDArray[np.float64]  # (Q, 8), shares of all people
-    law: NDArray[np.float64]  # (P, 8), the long-run distribution in slot 0
+    person: Integers  # (Q, 8), -1 for an empty lane
+    start: Integers  # (Q + 1,), where the places of each bundle begin
+    entry: Integers  # (Q + 1,), where its matrices begin in an array of entries
+    edges: Integers  # (B + 1,), blocks of bundles that are added in order: threads change no bit
+    weight: Floats  # (Q, 8), shares of all people
+    law: Floats  # (P, 8), the long-run distribution in slot 0
 
 
 class Masses(NamedTuple):
     """``exp(nu)`` and its inverse, and the backward masses of each slot."""
 
-    tilt: NDArray[np.float64]  # (P, 8)
-    end: NDArray[np.float64]  # (P, 8), ``beta_C``
-    beta: NDArray[np.float64]  # (C, P, 8)
-    divided: NDArray[np.float64]  # (C, Q, 8), by what each persona's ``beta_t`` was divided
+    tilt: Floats  # (P, 8)
+    end: Floats  # (P, 8), ``beta_C``
+    beta: Floats  # (C, P, 8)
+    divided: Floats  # (C, Q, 8), by what each persona's ``beta_t`` was divided
 
 
 _ONE = np.uint64(1)
@@ -85,9 +86,7 @@ def _range_of(bundles: Bundles, bundle: int) -> tuple[np.uint64, np.uint64, np.u
 
 
 @bare_jit
-def _scale(
-    mass: NDArray[np.float64], first: np.uint64, last: np.uint64, divided: NDArray[np.float64]
-) -> None:
+def _scale(mass: Floats, first: np.uint64, last: np.uint64, divided: Floats) -> None:
     """Divide each lane by its largest entry, unless all are zero; ``divided`` (8,) says by what."""
     for lane in range(_LANES):
         divided[lane] = 0.0
@@ -109,8 +108,8 @@ def lay_out(
     population: PopulationArrays,
     slot: int,
     locations: int,
-    moves: NDArray[np.float64],
-    cell: NDArray[np.int32],
+    moves: Floats,
+    cell: Integers32,
 ) -> None:
     """Fill in one slot's moves (E, 8) without factors, to one place after the other.
 
@@ -140,13 +139,7 @@ def lay_out(
 
 @bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=8)
 def retreat_slot(
-    begin: int,
-    end: int,
-    bundles: Bundles,
-    moves: NDArray[np.float64],
-    after: NDArray[np.float64],
-    before: NDArray[np.float64],
-    divided: NDArray[np.float64],
+    begin: int, end: int, bundles: Bundles, moves: Floats, after: Floats, before: Floats, divided: Floats
 ) -> None:
     """``beta_t(x) = sum_y P_t(x, y) alpha_t(x, y) beta_{t+1}(y)`` of one slot."""
     for bundle in range(begin, end):
@@ -163,7 +156,7 @@ def retreat_slot(
 
 
 @bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=64)
-def end_day(begin: int, end: int, bundles: Bundles, masses: Masses, largest: NDArray[np.float64]) -> None:
+def end_day(begin: int, end: int, bundles: Bundles, masses: Masses, largest: Floats) -> None:
     """``beta_C = exp(-nu)``, zero where a day may not end; with room for ``largest`` (Q, 8)."""
     for bundle in range(begin, end):
         first, last, _ = _range_of(bundles, bundle)
@@ -178,13 +171,13 @@ def slot_masses(
     begin: int,
     end: int,
     bundles: Bundles,
-    moves: NDArray[np.float64],
+    moves: Floats,
     group: NDArray[np.uint32],
     slot: int,
     masses: Masses,
-    forward: NDArray[np.float64],
-    after: NDArray[np.float64],
-    found: NDArray[np.float64],
+    forward: Floats,
+    after: Floats,
+    found: Floats,
 ) -> None:
     """Into ``found`` (B, G): what each block's moves weigh as the factors are now, by their ``group``.
 
@@ -215,12 +208,7 @@ def slot_masses(
 
 @bare_jit
 def fit_factors(
-    found: NDArray[np.float64],
-    target: NDArray[np.float64],
-    exponent: float,
-    last_found: NDArray[np.float64],
-    alpha: NDArray[np.float64],
-    ratio: NDArray[np.float64],
+    found: Floats, target: Floats, exponent: float, last_found: Floats, alpha: Floats, ratio: Floats
 ) -> float:
     """``alpha <- (alpha F / F^)^exponent``, scaled to a largest entry of one; ``ratio`` to what it was.
 
@@ -247,9 +235,7 @@ def fit_factors(
 
 
 @bare_pjit(lambda moves, *_: moves.shape[0], least=1 << 13)
-def weigh_moves(
-    begin: int, end: int, moves: NDArray[np.float64], group: NDArray[np.uint32], ratio: NDArray[np.float64]
-) -> None:
+def weigh_moves(begin: int, end: int, moves: Floats, group: NDArray[np.uint32], ratio: Floats) -> None:
     """Multiply each group's moves with its ``ratio`` (G,)."""
     for j in range(begin, end):
         for lane in range(_LANES):
@@ -260,11 +246,11 @@ def weigh_moves(
 def own_flows(
     begin: int,
     end: int,
-    edges: NDArray[np.int64],
-    weights: NDArray[np.float64],
+    edges: Integers,
+    weights: Floats,
     population: PopulationArrays,
     slot: int,
-    block_flows: NDArray[np.float64],
+    block_flows: Floats,
 ) -> None:
     """The flows (B, M, M) of a slot by the personas' own moves, from their long-run distribution."""
     for block in range(begin, end):
@@ -284,12 +270,12 @@ def advance(
     begin: int,
     end: int,
     bundles: Bundles,
-    moves: NDArray[np.float64],
+    moves: Floats,
     group: NDArray[np.uint32],
-    ratio: NDArray[np.float64],
-    forward: NDArray[np.float64],
-    later: NDArray[np.float64],
-    largest: NDArray[np.float64],
+    ratio: Floats,
+    forward: Floats,
+    later: Floats,
+    largest: Floats,
 ) -> None:
     """Multiply each group's moves with its ``ratio`` (G,), if there are any, and take the forward mass one
     slot later: ``a'(y) = sum_x a(x) P(x, y) alpha(x, y)``.
@@ -310,14 +296,7 @@ def advance(
 
 
 @bare_pjit(lambda bundles, *_: bundles.start.size - 1, least=64)
-def close_day(
-    begin: int,
-    end: int,
-    bundles: Bundles,
-    masses: Masses,
-    forward: NDArray[np.float64],
-    gap: NDArray[np.float64],
-) -> None:
+def close_day(begin: int, end: int, bundles: Bundles, masses: Masses, forward: Floats, gap: Floats) -> None:
     """``nu <- nu + ln(law at C / law at 0) / 2``; ``gap`` (Q, 8): how far the laws were apart, -1 for none.
 
     ``forward`` is the mass at slot C. A place where days begin or end only is neither from then on.
@@ -346,13 +325,13 @@ def close_day(
 def write_days(
     begin: int,
     end: int,
-    chosen: NDArray[np.int64],
+    chosen: Integers,
     population: PopulationArrays,
-    factor: NDArray[np.float64],
-    tilt: NDArray[np.float64],
-    beta: NDArray[np.float64],
-    end_of_day: NDArray[np.float64],
-    days: NDArray[np.float64],
+    factor: Floats,
+    tilt: Floats,
+    beta: Floats,
+    end_of_day: Floats,
+    days: Floats,
 ) -> None:
     """``P_t(x, y) alpha_t(x, y) beta_{t+1}(y) / beta_t(x)`` of some personas, dense (n, C, K, K).
 
@@ -376,7 +355,7 @@ def write_days(
 
 
 @jit
-def _normalise_rows(matrix: NDArray[np.float64], law: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _normalise_rows(matrix: Floats, law: Floats, size: int) -> Floats:
     """Rows that sum to one, and the law after them."""
     later = np.zeros(size)
     for x in range(size):
@@ -407,17 +386,17 @@ class Constraint:
     """
 
     slot: int
-    group: NDArray[np.int64]
-    mass: NDArray[np.float64]
+    group: Integers
+    mass: Floats
     names: tuple[str, ...]
-    least: NDArray[np.float64] | None = None
+    least: Floats | None = None
 
-    def nearest(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
+    def nearest(self, found: Floats) -> Floats:
         """The shares (G,) that this allows next to what was ``found``."""
         return self.mass if self.least is None else np.clip(found, self.least, self.mass)
 
 
-Columns = tuple[NDArray[np.int64] | NDArray[np.float64], ...]
+Columns = tuple[Integers | Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,10 +406,10 @@ class Flows:
     People who stay are listed too. All moves that a slot's table leaves out together are one more cell.
     """
 
-    slot: NDArray[np.int64]
-    origin: NDArray[np.int64]
-    destination: NDArray[np.int64]
-    people: NDArray[np.float64]
+    slot: Integers
+    origin: Integers
+    destination: Integers
+    people: Floats
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
         """A constraint for each slot there is a table of."""
@@ -445,10 +424,10 @@ class MeanCounts:
     Where a sensor may count somebody several times they are at most so many, and at the ``least`` so many.
     """
 
-    slot: NDArray[np.int64]
-    location: NDArray[np.int64]
-    people: NDArray[np.float64]
-    least: NDArray[np.float64] | None = None
+    slot: Integers
+    location: Integers
+    people: Floats
+    least: Floats | None = None
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
         """A constraint for each slot with counts: on the moves from each place, wherever they lead."""
@@ -469,18 +448,19 @@ class MoveCounts:
     that two counters count is one that both must find. ``least`` is as that of :class:`MeanCounts`.
     """
 
-    slot: NDArray[np.int64]
-    counter: NDArray[np.int64]
-    people: NDArray[np.float64]
-    moves: Sequence[NDArray[np.int64]]
+    slot: Integers
+    counter: Integers
+    people: Floats
+    moves: Sequence[Integers]
     names: Sequence[str]
-    least: NDArray[np.float64] | None = None
+    least: Floats | None = None
 
     def constraints(self, total: float, locations: Sequence[str], slots: int) -> list[Constraint]:
         """For each slot a constraint on the moves of counters that have none in common; else several."""
         least, places = self.people if self.least is None else self.least, len(locations)
         _check_columns("counts of moves", (self.slot, least), slots, places)
-        wrong = [name for name, ends in zip(self.names, self.moves, strict=True) if not _are_in(ends, places)]
+        each = zip(self.names, self.moves, strict=True)
+        wrong = [name for name, ends in each if ((ends < 0) | (ends >= places)).any()]
         if wrong:
             must = f"moves that {wrong[0]!r} counts must go between locations in 0..{places - 1}"
             raise PersonaError(must, "others", "correct the table")
@@ -502,13 +482,7 @@ class MoveCounts:
         return found
 
 
-def _are_in(ends: NDArray[np.int64], places: int) -> bool:
-    return bool(((ends >= 0) & (ends < places)).all())
-
-
-def _ranged(
-    table: Constraint, least: NDArray[np.float64], most: NDArray[np.float64], total: float
-) -> Constraint:
+def _ranged(table: Constraint, least: Floats, most: Floats, total: float) -> Constraint:
     """The constraint with anything from the least to the most people in each of its cells."""
     return replace(table, mass=np.append(1.0, most / total), least=np.append(0.0, least / total))
 
@@ -539,7 +513,7 @@ def _by_slot(
     return found
 
 
-def expected_flows(population: Population, slots: int) -> NDArray[np.float64]:
+def expected_flows(population: Population, slots: int) -> Floats:
     """People (C, M, M) who go from each location to each in every slot, in the long run."""
     count, places = len(population), population.location_count
     weight = np.ones(count) if population.weights is None else population.weights
@@ -551,19 +525,19 @@ def expected_flows(population: Population, slots: int) -> NDArray[np.float64]:
     return flows
 
 
-def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+def masses_of(group: Integers, flows: Floats, groups: int) -> Floats:
     """What each group of moves weighs."""
     masses = np.bincount(group.ravel(), weights=flows.ravel(), minlength=groups)
     return masses.astype(np.float64)
 
 
-def blocks_of(count: int, a_block: int) -> NDArray[np.int64]:
+def blocks_of(count: int, a_block: int) -> Integers:
     """(B + 1,) where each block of ``count`` personas or bundles begins, and the end of the last."""
     blocks = min(_BLOCKS, 1 + count // a_block)
     return np.arange(blocks + 1, dtype=np.int64) * count // blocks
 
 
-def bundles_of(population: Population, weight: NDArray[np.float64]) -> tuple[Bundles, NDArray[np.int64]]:
+def bundles_of(population: Population, weight: Floats) -> tuple[Bundles, Integers]:
     """Personas by their number of places, in lanes, and the position of each of their places (P,) there."""
     arrays, people = population.arrays, len(population)
     places = np.diff(arrays.places_start)
@@ -583,9 +557,7 @@ def bundles_of(population: Population, weight: NDArray[np.float64]) -> tuple[Bun
     return Bundles(person, start, entry, blocks_of(person.shape[0], _BUNDLES_A_BLOCK), shares, law), spot
 
 
-def _constraint(
-    slot: int, group: NDArray[np.int64], listed: NDArray[np.float64], names: Sequence[str]
-) -> Constraint:
+def _constraint(slot: int, group: Integers, listed: Floats, names: Sequence[str]) -> Constraint:
     """The listed masses and the rest; nothing is left for the rest where every move is listed."""
     rest = 1.0 - float(listed.sum())
     is_full = bool(group.all())
@@ -639,9 +611,7 @@ class Layout:
         return cls(population.people, places, int(arrays.slots[0]), population.location_names)
 
 
-def days_as_population(
-    layout: Layout, write: Callable[[NDArray[np.int64], NDArray[np.float64]], None]
-) -> Population:
+def days_as_population(layout: Layout, write: Callable[[Integers, Floats], None]) -> Population:
     """The population whose days ``write(chosen, days)`` fills in.
 
     ``chosen`` (n,) are positions in the layout, ``days`` (n, C, K, K) is for their matrices, where K is the
@@ -658,7 +628,7 @@ def days_as_population(
     return Population.concatenate(parts)
 
 
-def _packed(layout: Layout, chosen: NDArray[np.int64], days: NDArray[np.float64]) -> Population:
+def _packed(layout: Layout, chosen: Integers, days: Floats) -> Population:
     """Some people with these days."""
     first, last = int(chosen[0]), int(chosen[-1]) + 1
     person, slot, row, column = np.nonzero(days)
@@ -779,14 +749,11 @@ class _Sweeping:
         self.bundles, self.spot = bundles_of(population, population.weights / population.weights.sum())
         shape, lanes = self.bundles.law.shape, self.bundles.weight.shape
         self.masses = Masses(
-            np.ones(shape),
-            np.empty(shape),
-            np.empty((slots, *shape)),
-            np.empty((slots, *lanes)),
+            np.ones(shape), np.empty(shape), np.empty((slots, *shape)), np.empty((slots, *lanes))
         )
         self.gap = np.empty(lanes)
         self._largest, self._forward, self._later = np.empty(lanes), np.empty(shape), np.empty(shape)
-        self.moves: list[NDArray[np.float64]] = []
+        self.moves: list[Floats] = []
         self.constraints: list[list[_Fitted]] = []  # by slot
         entries = int(self.bundles.entry[-1])
         for slot in range(slots):
@@ -838,12 +805,12 @@ class _Sweeping:
             self._retreat(slot, after)
             after = self.masses.beta[slot]
 
-    def _retreat(self, slot: int, after: NDArray[np.float64]) -> None:
+    def _retreat(self, slot: int, after: Floats) -> None:
         """The backward masses of one slot."""
         masses = self.masses
         retreat_slot(self.bundles, self.moves[slot], after, masses.beta[slot], masses.divided[slot])
 
-    def _meet(self, each: _Fitted, slot: int, after: NDArray[np.float64]) -> float:
+    def _meet(self, each: _Fitted, slot: int, after: Floats) -> float:
         """Update one constraint's factors to meet its masses; the error before that."""
         found = self._room[: (self.bundles.edges.size - 1) * each.alpha.size].reshape(-1, each.alpha.size)
         slot_masses(
@@ -875,17 +842,13 @@ class _Sweeping:
             Layout.of(self.population),
             lambda chosen, days: write_days(chosen, arrays, factor, tilt, beta, end, days),
         )
-        return replace(
-            written,
-            assumed=self.population.assumed,
-            weights=self.population.weights,
-        )
+        return replace(written, assumed=self.population.assumed, weights=self.population.weights)
 
 
 class _Fitted:
     """A constraint during the calibration, with the factor ``alpha`` (G,) of each of its groups."""
 
-    def __init__(self, constraint: Constraint, cell: NDArray[np.int32]) -> None:
+    def __init__(self, constraint: Constraint, cell: Integers32) -> None:
         self.constraint = constraint
         self.group = constraint.group.astype(np.uint32).reshape(-1)[cell]  # (E, 8), of each entry of the slot
         self.target = constraint.mass.copy()  # (G,) without the cells that no persona can meet
@@ -895,7 +858,7 @@ class _Fitted:
         self.last_found = np.zeros(constraint.mass.size)
         self.is_begun = False
 
-    def update(self, found: NDArray[np.float64], exponent: float) -> float:
+    def update(self, found: Floats, exponent: float) -> float:
         """:func:`fit_factors` to what blocks ``found`` (B, G)."""
         if not self.is_begun:
             self._drop_impossible(found.sum(axis=0))
@@ -903,7 +866,7 @@ class _Fitted:
             self.target = self._allowed(found.sum(axis=0))
         return fit_factors(found, self.target, exponent, self.last_found, self.alpha, self.ratio)
 
-    def _allowed(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _allowed(self, found: Floats) -> Floats:
         """The allowed shares (G,) with the least relative entropy to the masses without these factors.
 
         Each of them is its mass times one number, where that is allowed, else the nearest that is.
@@ -912,7 +875,7 @@ class _Fitted:
         least, most = (np.where(self.is_impossible, 0.0, each) for each in ends)
         free = np.divide(found, self.alpha, out=np.zeros_like(found), where=self.alpha > 0.0)
 
-        def share(log_factor: float) -> NDArray[np.float64]:
+        def share(log_factor: float) -> Floats:
             return np.asarray(np.clip(math.exp(log_factor) * free, least, most))
 
         low, high = -_MOST_LOG, _MOST_LOG
@@ -921,7 +884,7 @@ class _Fitted:
             low, high = (middle, high) if share(middle).sum() < 1.0 else (low, middle)
         return np.asarray(share(high) / share(high).sum())
 
-    def _drop_impossible(self, found: NDArray[np.float64]) -> None:
+    def _drop_impossible(self, found: Floats) -> None:
         """Move the mass of cells that no persona can meet to the rest of the table, or to all other cells."""
         self.is_begun = True
         wanted = self.constraint.nearest(np.zeros_like(found))

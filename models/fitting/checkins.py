@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import CheckinError
+from models.numerics.arrays import Integers, Integers32
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,9 +42,9 @@ class Checkins:
     not among the R.
     """
 
-    user: NDArray[np.int32]
-    time_seconds: NDArray[np.int64]
-    location: NDArray[np.int32]
+    user: Integers32
+    time_seconds: Integers
+    location: Integers32
     user_names: tuple[str, ...]
     location_names: tuple[str, ...]
     rejected: tuple[RejectedRow, ...] = ()
@@ -170,7 +170,7 @@ class _Batch(NamedTuple):
     """Some good rows as columns, and the bad ones among them."""
 
     users: Sequence[str] | pa.StringArray
-    times: NDArray[np.int64]
+    times: Integers
     locations: Sequence[str] | pa.StringArray
     rejected: list[RejectedRow]
 
@@ -304,12 +304,7 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
         for i in np.flatnonzero(~good).tolist()
     ]
     kept = pa.array(good)
-    return _Batch(
-        users.filter(kept),
-        seconds[good].astype(np.int64),
-        locations.filter(kept),
-        rejected,
-    )
+    return _Batch(users.filter(kept), seconds[good].astype(np.int64), locations.filter(kept), rejected)
 
 
 def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
@@ -331,7 +326,7 @@ def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
 
 def _coded(
     users: Sequence[Sequence[str] | pa.StringArray],
-    times: NDArray[np.int64],
+    times: Integers,
     locations: Sequence[Sequence[str] | pa.StringArray],
     rejected: tuple[RejectedRow, ...],
 ) -> Checkins:
@@ -341,7 +336,7 @@ def _coded(
     return Checkins(user, times, location, user_names, location_names, rejected)
 
 
-def _codes(parts: Sequence[Sequence[str] | pa.StringArray]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _codes(parts: Sequence[Sequence[str] | pa.StringArray]) -> tuple[Integers32, tuple[str, ...]]:
     """Codes of values, and the names they stand for."""
     import pyarrow as pa
 

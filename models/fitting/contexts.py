@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from models.numerics.arrays import Flags, Integers, Integers32
 
 Kind = Literal["places", "second order", "stays"]
 WEIGHTS = 5.0, 20.0, 100.0
@@ -35,26 +36,24 @@ class States(NamedTuple):
     """The states of all people, sorted by person, place (local) and context, that without one first."""
 
     kind: Kind
-    person: NDArray[np.int64]
-    place: NDArray[np.int64]
-    context: NDArray[np.int64]
-    size: NDArray[np.int64]  # own places of each person
+    person: Integers
+    place: Integers
+    context: Integers
+    size: Integers  # own places of each person
 
     @property
-    def start(self) -> NDArray[np.int64]:
+    def start(self) -> Integers:
         """Where each person's states begin (N + 1,)."""
         return np.searchsorted(self.person, np.arange(self.size.size + 1))
 
-    def find(
-        self, person: NDArray[np.int64], place: NDArray[np.int64], context: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def find(self, person: Integers, place: Integers, context: Integers) -> Integers:
         """The state of each; that of the place without a context where this one was never seen."""
         own, asked = self._key(self.person, self.place, self.context), self._key(person, place, context)
         at = np.minimum(np.searchsorted(own, asked), own.size - 1)
         bare = np.searchsorted(own, self._key(person, place, np.full(person.size, NONE)))
         return np.asarray(np.where(own[at] == asked, at, bare))
 
-    def after(self, state: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
+    def after(self, state: Integers, target: Integers) -> Integers:
         """The state that a move from a state to a place (local) leads to."""
         place, context = self.place[state], self.context[state]
         if self.kind == "second order":
@@ -62,21 +61,13 @@ class States(NamedTuple):
         longer = np.where(context == NONE, NONE, np.minimum(context + 1, LONGEST_STAY))
         return self.find(self.person[state], target, np.where(target == place, longer, 1))
 
-    def _key(
-        self, person: NDArray[np.int64], place: NDArray[np.int64], context: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _key(self, person: Integers, place: Integers, context: Integers) -> Integers:
         most = int(self.size.max(initial=0))
         contexts = 1 + max(most, LONGEST_STAY + 1)  # none, a place, or a stay of 1 step to the longest
         return np.asarray((person * most + place) * contexts + context - NONE)
 
 
-def states_of(
-    kind: Kind,
-    size: NDArray[np.int64],
-    person: NDArray[np.int64],
-    place: NDArray[np.int32],
-    context: NDArray[np.int64],
-) -> States:
+def states_of(kind: Kind, size: Integers, person: Integers, place: Integers32, context: Integers) -> States:
     """Every place of everybody, and every context that a move was made from."""
     owner = np.repeat(np.arange(size.size), size)
     own = np.arange(owner.size) - np.repeat(np.cumsum(size) - size, size)
@@ -86,7 +77,7 @@ def states_of(
     return States(kind, found[:, 0], found[:, 1], found[:, 2], size)
 
 
-def contexts_of(kind: Kind, place: NDArray[np.int64], follows: NDArray[np.bool_]) -> NDArray[np.int64]:
+def contexts_of(kind: Kind, place: Integers, follows: Flags) -> Integers:
     """The context of each window of people's traces, one after the other; ``place`` is local.
 
     ``follows[i]`` says that window ``i`` continues window ``i - 1`` of the same person.

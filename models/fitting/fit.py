@@ -8,7 +8,6 @@ from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.calendar import Calendar
@@ -18,6 +17,7 @@ from models.fitting.contexts import NONE, PLACES, Habit, Kind, States, contexts_
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, is_in_slot, slots_of, traces
 from models.numerics import elementwise
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.priors import Evidence, FittedWindows, Lists, Moves, Population
 from models.priors.packing import offsets_of
 
@@ -27,12 +27,12 @@ from models.priors.packing import offsets_of
 class ChainPlaces(NamedTuple):
     """The places of each person: ``local[person, location]`` is the local index of a location, or -1."""
 
-    start: NDArray[np.int64]  # (N + 1,)
-    locations: NDArray[np.int32]
-    local: NDArray[np.int32]  # (N, M)
+    start: Integers  # (N + 1,)
+    locations: Integers32
+    local: Integers32  # (N, M)
 
     @property
-    def size(self) -> NDArray[np.int64]:
+    def size(self) -> Integers:
         """Number of places of each person."""
         return np.diff(self.start)
 
@@ -43,41 +43,39 @@ class RowBlocks(NamedTuple):
     Rows of a cycle are numbered slot by slot: that of a place ``x`` in slot ``k`` is ``k * K + x``.
     """
 
-    rows: NDArray[np.int64]
-    width: NDArray[np.int64]  # own places of each person
+    rows: Integers
+    width: Integers  # own places of each person
 
     @property
-    def start(self) -> NDArray[np.int64]:
+    def start(self) -> Integers:
         """Where each person's entries begin."""
         return offsets_of(self.rows * self.width)
 
     @property
-    def row_start(self) -> NDArray[np.int64]:
+    def row_start(self) -> Integers:
         """The number, over all people, of each person's first row."""
         return offsets_of(self.rows)
 
-    def row_of_entry(self) -> NDArray[np.int64]:
+    def row_of_entry(self) -> Integers:
         """Number of the row, over all people, that each entry belongs to."""
         width = self.row_width
         return np.repeat(np.arange(width.size), width)
 
     @property
-    def row_width(self) -> NDArray[np.int64]:
+    def row_width(self) -> Integers:
         """How many entries each row has, over all people."""
         return np.repeat(self.width, self.rows)
 
-    def row(self) -> NDArray[np.int64]:
+    def row(self) -> Integers:
         """The number of each row among its person's."""
         return np.arange(self.row_start[-1]) - np.repeat(self.row_start[:-1], self.rows)
 
-    def column(self) -> NDArray[np.int64]:
+    def column(self) -> Integers:
         """The number of each entry in its row."""
         width = self.row_width
         return np.arange(self.start[-1]) - np.repeat(offsets_of(width)[:-1], width)
 
-    def find(
-        self, person: NDArray[np.int64], row: NDArray[np.int64], column: NDArray[np.int32] | int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find(self, person: Integers, row: Integers, column: Integers32 | int) -> tuple[Integers, Integers]:
         """The number of the row over all people, and the entry, of these rows and columns of people."""
         entry = self.start[person] + row * self.width[person] + column
         return self.row_start[person] + row, np.asarray(entry)
@@ -89,19 +87,19 @@ class MovesMade(NamedTuple):
     ``window`` is the one after the move, ``context`` what :mod:`models.fitting.contexts` knows of the origin.
     """
 
-    person: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    window: NDArray[np.int64]
-    origin: NDArray[np.int32]
-    target: NDArray[np.int32]
-    context: NDArray[np.int64]
+    person: Integers
+    slot: Integers
+    window: Integers
+    origin: Integers32
+    target: Integers32
+    context: Integers
 
-    def found_in(self, blocks: RowBlocks, *, by_slot: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def found_in(self, blocks: RowBlocks, *, by_slot: bool) -> tuple[Integers, Integers]:
         """The row, over all people, and the entry of each move, in rows of places."""
         row = self.origin + (self.slot * blocks.width[self.person] if by_slot else 0)
         return blocks.find(self.person, row, self.target)
 
-    def found_in_states(self, states: States, slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def found_in_states(self, states: States, slots: int) -> tuple[Integers, Integers]:
         """The same in rows of states."""
         first, count = states.start[self.person], np.diff(states.start)
         state = states.find(self.person, self.origin.astype(np.int64), self.context)
@@ -109,7 +107,7 @@ class MovesMade(NamedTuple):
         return RowBlocks(count * slots, states.size).find(self.person, row, self.target)
 
 
-def chain_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> ChainPlaces:
+def chain_places(training: Integers32, locations: int, options: FitOptions) -> ChainPlaces:
     """The locations of each person's chain: those of its training windows, or all of them."""
     people = training.shape[0]
     owned = np.full((people, locations), options.smoothing == "all")
@@ -121,7 +119,7 @@ def chain_places(training: NDArray[np.int32], locations: int, options: FitOption
 
 
 def moves_made(
-    training: NDArray[np.int32],
+    training: Integers32,
     places: ChainPlaces,
     first_slot: int,
     options: FitOptions,
@@ -149,7 +147,7 @@ def moves_made(
     )
 
 
-def fading(windows: int, recency: float) -> NDArray[np.float64]:
+def fading(windows: int, recency: float) -> Floats:
     """``recency ** age`` for ages 0 to ``windows``, by multiplication, for the same bits on every machine."""
     return np.concatenate(([1.0], np.cumprod(np.full(windows, recency))))
 
@@ -167,8 +165,8 @@ class FitResult:
 
     population: Population
     evidence: Evidence
-    training: NDArray[np.int32]
-    held_out: NDArray[np.int32]
+    training: Integers32
+    held_out: Integers32
     origin_seconds: int
     first_slot: int
     held_out_first_slot: int
@@ -196,14 +194,14 @@ class FitResult:
             "looks ahead": list(self.options.looks_ahead),
         }
 
-    def has_unknown_place(self) -> NDArray[np.bool_]:
+    def has_unknown_place(self) -> Flags:
         """For each person, whether a held-out place is impossible under the prior's places."""
         arrays = self.population.arrays
         people, locations = len(self.population), self.population.location_count
         known = np.zeros((people, locations), dtype=np.bool_)
         known[np.repeat(np.arange(people), np.diff(arrays.places_start)), arrays.places] = True
         rows = np.arange(people)[:, np.newaxis]
-        unknown: NDArray[np.bool_] = ~known[rows, self.held_out] & (self.held_out != NOWHERE)
+        unknown: Flags = ~known[rows, self.held_out] & (self.held_out != NOWHERE)
         return np.asarray(unknown.any(axis=1))
 
 
@@ -244,12 +242,12 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
 class _FittedRows(NamedTuple):
     """Rows of blocks: the probability of each entry, and how many moves each row rests on."""
 
-    probability: NDArray[np.float64]
-    evidence: NDArray[np.float64]
+    probability: Floats
+    evidence: Floats
 
 
 def _fit(
-    people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions, habit: Habit
+    people: list[str], training: Integers32, found: Traces, options: FitOptions, habit: Habit
 ) -> tuple[Population, Evidence]:
     """The chain of each person, and the evidence it rests on."""
     places = chain_places(training, len(found.location_names), options)
@@ -296,7 +294,7 @@ def _in_states(
     blocks: RowBlocks,
     of_places: _FittedRows,
     moves: MovesMade,
-    weight: NDArray[np.float64],
+    weight: Floats,
     slots: int,
     drawn: float,
 ) -> tuple[Moves, _FittedRows]:
@@ -326,12 +324,12 @@ def _in_states(
     return packed, _FittedRows(fitted, evidence)
 
 
-def _count(blocks: RowBlocks, entry: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def _count(blocks: RowBlocks, entry: Integers, weight: Floats) -> Floats:
     """How often each move of the blocks was made; ``weight`` may let earlier windows count for less."""
     return np.asarray(np.bincount(entry, weight, minlength=int(blocks.start[-1])), dtype=np.float64)
 
 
-def _normalised(blocks: RowBlocks, counts: NDArray[np.float64], options: FitOptions) -> _FittedRows:
+def _normalised(blocks: RowBlocks, counts: Floats, options: FitOptions) -> _FittedRows:
     """Smoothed rows; ``never_left`` gives the rows of places never left, which have no evidence."""
     row = blocks.row_of_entry()
     left = np.bincount(row, counts) > 0
@@ -346,11 +344,7 @@ def _normalised(blocks: RowBlocks, counts: NDArray[np.float64], options: FitOpti
 
 
 def _shrunk(
-    free: RowBlocks,
-    blocks: RowBlocks,
-    counts: NDArray[np.float64],
-    prior: NDArray[np.float64],
-    options: FitOptions,
+    free: RowBlocks, blocks: RowBlocks, counts: Floats, prior: Floats, options: FitOptions
 ) -> _FittedRows:
     """Rows of each slot drawn towards the person's cycle-free row: ``(n_k + w p) / (sum n_k + w)``."""
     length = np.repeat(free.rows * free.width, options.slots)
@@ -432,7 +426,7 @@ def training_surprise(fit: FitResult) -> TrainingSurprise:
 
 
 def _surprises(
-    training: NDArray[np.int32],
+    training: Integers32,
     locations: int,
     first_slot: int,
     options: FitOptions,
@@ -451,23 +445,23 @@ def _surprises(
 class _Fading:
     """Counts that fade by a factor a window, updated only when they are read: most are read seldom."""
 
-    def __init__(self, size: int, factors: NDArray[np.float64]) -> None:
+    def __init__(self, size: int, factors: Floats) -> None:
         self._factors = factors
         self._counts = np.zeros(size)
         self._since = np.zeros(size, dtype=np.int64)
 
-    def look(self, at: NDArray[np.int64], window: int) -> NDArray[np.float64]:
+    def look(self, at: Integers, window: int) -> Floats:
         """The counts at distinct positions in a window."""
         self._counts[at] *= self._factors[window - self._since[at]]
         self._since[at] = window
         return self._counts[at]
 
-    def add_one(self, at: NDArray[np.int64]) -> None:
+    def add_one(self, at: Integers) -> None:
         """Count a move at distinct positions whose counts were read in this window."""
         self._counts[at] += 1.0
 
 
-def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, habit: Habit) -> float | None:
+def _surprise(moves: MovesMade, size: Integers, options: FitOptions, habit: Habit) -> float | None:
     """Mean of ``-ln P(move)`` over all moves; 0 without any."""
     factors = fading(int(moves.window.max(initial=0)), options.recency)
     levels = [moves.found_in(RowBlocks(size, size), by_slot=False)]
@@ -502,13 +496,8 @@ def _surprise(moves: MovesMade, size: NDArray[np.int64], options: FitOptions, ha
 
 
 def _smoothed(
-    hits: NDArray[np.float64],
-    total: NDArray[np.float64],
-    moves: MovesMade,
-    at: NDArray[np.int64],
-    size: NDArray[np.int64],
-    options: FitOptions,
-) -> NDArray[np.float64]:
+    hits: Floats, total: Floats, moves: MovesMade, at: Integers, size: Integers, options: FitOptions
+) -> Floats:
     """The moves' entries in the rows as fitted so far."""
     places = size[moves.person[at]]
     weight = options.pseudo_count
@@ -520,9 +509,7 @@ def _smoothed(
     return np.where(total > 0.0, fitted, stays if options.never_left == "stay" else 1.0 / places)
 
 
-def _drawn(
-    hits: NDArray[np.float64], total: NDArray[np.float64], free: NDArray[np.float64], drawn: float
-) -> NDArray[np.float64]:
+def _drawn(hits: Floats, total: Floats, free: Floats, drawn: float) -> Floats:
     """The same in rows of a slot or a context, drawn towards those without by so many moves."""
     weight = np.where((total == 0.0) & (drawn == 0), 1.0, drawn)
     return np.asarray((hits + weight * free) / (total + weight), dtype=np.float64)

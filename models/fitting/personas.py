@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from models.exceptions import PersonaError
 from models.fitting.calibration import Layout, days_as_population
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.elementwise import exp
 from models.numerics.jit import jit, pjit
 from models.priors import Lists, MovementPrior, Population
@@ -55,8 +55,8 @@ class DayType:
 
     name: str
     activities: tuple[str, ...]
-    moves: NDArray[np.float64]
-    law: NDArray[np.float64]
+    moves: Floats
+    law: Floats
     share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -93,8 +93,8 @@ class DayType:
         cls,
         name: str,
         activities: Sequence[str],
-        sequences: NDArray[np.int64],
-        weights: NDArray[np.float64] | None = None,
+        sequences: Integers,
+        weights: Floats | None = None,
         share: float = 1.0,
     ) -> DayType:
         """The chain of days ``sequences`` (n, C), numbers of activities; each day is followed by itself.
@@ -118,12 +118,7 @@ class DayType:
 
     @classmethod
     def of_weights(
-        cls,
-        name: str,
-        activities: Sequence[str],
-        weights: NDArray[np.float64],
-        linger: float,
-        share: float = 1.0,
+        cls, name: str, activities: Sequence[str], weights: Floats, linger: float, share: float = 1.0
     ) -> DayType:
         """The chain that stays with probability ``linger``, else draws from the next slot's ``weights``."""
         goes = weights / weights.sum(axis=1, keepdims=True)
@@ -153,7 +148,7 @@ class DayType:
         return DayType(self.name, activities, moves, law, self.share)
 
 
-def lazy_moves(goes: NDArray[np.float64], linger: float) -> NDArray[np.float64]:
+def lazy_moves(goes: Floats, linger: float) -> Floats:
     """Moves (C, K, K) that stay with probability ``linger``, and else go by the law ``goes`` (C, K)."""
     return np.asarray(linger * np.eye(goes.shape[1]) + (1.0 - linger) * goes[:, None, :])
 
@@ -168,19 +163,13 @@ class States(NamedTuple):
     probability of the place when the activity is taken up.
     """
 
-    activity: NDArray[np.int64]  # (S,)
-    place: NDArray[np.int64]
-    share: NDArray[np.float64]
+    activity: Integers  # (S,)
+    place: Integers
+    share: Floats
 
 
 @jit
-def _presence(
-    law: NDArray[np.float64],
-    activity: NDArray[np.int64],
-    place: NDArray[np.int64],
-    share: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+def _presence(law: Floats, activity: Integers, place: Integers, share: Floats, out: Floats) -> None:
     """The probability of each place: the activity's times the place's share."""
     out[:] = 0.0
     for s in range(activity.size):
@@ -189,13 +178,7 @@ def _presence(
 
 @pjit(lambda chosen, *_: chosen.size, least=64)
 def write_persona_days(
-    begin: int,
-    end: int,
-    chosen: NDArray[np.int64],
-    states: States,
-    moves: NDArray[np.float64],
-    law: NDArray[np.float64],
-    days: NDArray[np.float64],
+    begin: int, end: int, chosen: Integers, states: States, moves: Floats, law: Floats, days: Floats
 ) -> None:
     """``P_t(z, z') = sum_{a, a'} Pr[a | z] P_t((a, z), (a', z'))`` of some classes, dense (n, C, K, K).
 
@@ -223,14 +206,7 @@ def write_persona_days(
 
 
 @jit
-def _leave(
-    state: int,
-    weight: float,
-    row: NDArray[np.float64],
-    states: States,
-    person: int,
-    matrix: NDArray[np.float64],
-) -> None:
+def _leave(state: int, weight: float, row: Floats, states: States, person: int, matrix: Floats) -> None:
     """Add the moves from a state, ``weight`` being the state's share of its place."""
     place, share, activity = states.place[person], states.share[person], states.activity
     here = place[state]
@@ -251,8 +227,8 @@ class Zones:
     """Zones by name, with ``position_km`` (Z, 2), east and north, known where ``is_placed`` (Z,)."""
 
     names: tuple[str, ...]
-    position_km: NDArray[np.float64]
-    is_placed: NDArray[np.bool_]
+    position_km: Floats
+    is_placed: Flags
 
     @classmethod
     def on_plane(
@@ -265,12 +241,12 @@ class Zones:
         at = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         return cls(tuple(names), at, np.array(placed, dtype=np.bool_))
 
-    def distances_km(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    def distances_km(self, chosen: Integers) -> Floats:
         """From some zones to all, (n, Z), as the crow flies."""
         apart = self.position_km[chosen][:, None, :] - self.position_km[None, :, :]
         return np.asarray(np.sqrt((apart**2).sum(axis=2)))
 
-    def nearest(self, places: Zones, within_km: float) -> NDArray[np.int64]:
+    def nearest(self, places: Zones, within_km: float) -> Integers:
         """The nearest of ``places`` for each zone (Z,); ``len(places.names)`` where none is near enough."""
         found = np.full(len(self.names), len(places.names), dtype=np.int64)
         candidates, mine = np.flatnonzero(places.is_placed), np.flatnonzero(self.is_placed)
@@ -312,11 +288,11 @@ class Between(NamedTuple):
     point lies between the two. ``other`` is the place beyond the next line, -1 if there is none.
     """
 
-    pair: NDArray[np.int64]
-    off_km: NDArray[np.float64]
-    is_between: NDArray[np.bool_]
-    other: NDArray[np.int64]
-    other_off_km: NDArray[np.float64]
+    pair: Integers
+    off_km: Floats
+    is_between: Flags
+    other: Integers
+    other_off_km: Floats
 
 
 def plane_km(
@@ -333,12 +309,12 @@ def plane_km(
 class ActivityPlaces:
     """The places of an activity for people of each zone: ``zone`` (Z, K), with ``share`` (Z, K)."""
 
-    zone: NDArray[np.int64]
-    share: NDArray[np.float64]
+    zone: Integers
+    share: Floats
 
 
 def gravity_places(
-    zones: Zones, activity: Activity, attraction: NDArray[np.float64], anchors: NDArray[np.int64], most: int
+    zones: Zones, activity: Activity, attraction: Floats, anchors: Integers, most: int
 ) -> ActivityPlaces:
     """The ``most`` likely zones of a gravity model, ``p(z) ~ attraction(z) exp(-distance / reach)``.
 
@@ -380,19 +356,19 @@ NO_WORK = -1
 class HomeWork:
     """``people`` who live in zone ``home`` and work in zone ``work``, or :data:`NO_WORK`."""
 
-    home: NDArray[np.int64]
-    work: NDArray[np.int64]
-    people: NDArray[np.float64]
+    home: Integers
+    work: Integers
+    people: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
     """Classes (home, work, type of day) and the people in each, (N,); ordered by type, home and work."""
 
-    home: NDArray[np.int64]
-    work: NDArray[np.int64]
-    day: NDArray[np.int64]
-    people: NDArray[np.float64]
+    home: Integers
+    work: Integers
+    day: Integers
+    people: Floats
     moved: float = 0.0  # people of small classes that were added to another class of their home and day
 
 
@@ -429,11 +405,7 @@ def classes_of(table: HomeWork, days: Sequence[DayType], least_people: float = 0
 
 
 def grouped(
-    day: NDArray[np.int64],
-    home: NDArray[np.int64],
-    work: NDArray[np.int64],
-    people: NDArray[np.float64],
-    least_people: float = 0.0,
+    day: Integers, home: Integers, work: Integers, people: Floats, least_people: float = 0.0
 ) -> Classes:
     """People with a type of day, a home and a place of work (or none) as classes, small ones merged."""
     kept = people > 0.0
@@ -471,8 +443,8 @@ class Surroundings:
 
     zones: Zones
     activities: Mapping[str, Activity]
-    attraction: Mapping[str, NDArray[np.float64]]
-    location: NDArray[np.int64]
+    attraction: Mapping[str, Floats]
+    location: Integers
     location_names: tuple[str, ...]
 
 
@@ -527,7 +499,7 @@ def _of_day(classes: Classes, day: DayType, around: Surroundings, most: int) -> 
 
 def _zones_of_states(
     classes: Classes, day: DayType, around: Surroundings, most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Integers, Integers, Floats]:
     """Activity (S,), zone (n, S) and share (n, S) of each state; the first state is home."""
     count = classes.home.size
     activities: list[int] = [day.activities.index(HOME)]

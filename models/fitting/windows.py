@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.calendar import Calendar
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
+from models.numerics.arrays import Flags, Integers, Integers32
 from models.priors import Population
 
 _DAY_SECONDS = 86_400
@@ -31,7 +31,7 @@ class Traces:
 
     people: tuple[str, ...]
     location_names: tuple[str, ...]
-    places: NDArray[np.int32]
+    places: Integers32
     origin_seconds: int
     first_slot: int
     dropped: dict[str, int]
@@ -42,17 +42,17 @@ class Traces:
 class _CheckinRows:
     """Check-ins as columns of equal length."""
 
-    user: NDArray[np.int32]
-    location: NDArray[np.int32]
-    window: NDArray[np.int64]
-    time: NDArray[np.int64]
+    user: Integers32
+    location: Integers32
+    window: Integers
+    time: Integers
 
     @property
-    def cell(self) -> NDArray[np.int64]:
+    def cell(self) -> Integers:
         """A number for each person and window, in their order: less than :data:`_MOST_CELLS`."""
         return np.asarray(self.user * (self.window.max(initial=0) + 1) + self.window)
 
-    def take(self, index: NDArray[np.int64]) -> _CheckinRows:
+    def take(self, index: Integers) -> _CheckinRows:
         """The rows at ``index``."""
         return _CheckinRows(self.user[index], self.location[index], self.window[index], self.time[index])
 
@@ -135,9 +135,7 @@ def _in_windows(
     return rows.take(np.flatnonzero((window >= 0) & (window < count)))
 
 
-def _at_kept(
-    rows: _CheckinRows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]
-) -> _CheckinRows:
+def _at_kept(rows: _CheckinRows, kept: Integers, locations: int, dropped: dict[str, int]) -> _CheckinRows:
     """The check-ins at the kept places (-1: nobody was there), their locations replaced by ranks."""
     rank = np.full(locations, -1, dtype=np.int32)
     rank[kept[kept >= 0]] = np.flatnonzero(kept >= 0)
@@ -161,16 +159,14 @@ def _origin(checkins: Checkins, options: FitOptions) -> tuple[int, int]:
     return origin, first_slot if calendar is None else calendar.first_slot
 
 
-def slots_of(
-    windows: NDArray[np.int64], first_slot: int, cycle: int, calendar: Calendar | None
-) -> NDArray[np.int64]:
+def slots_of(windows: Integers, first_slot: int, cycle: int, calendar: Calendar | None) -> Integers:
     """The slot of each of these windows in a cycle."""
     if calendar is None:
         return np.asarray((first_slot + windows) % cycle)
     return calendar.slots(cycle, calendar.hours(windows))
 
 
-def is_in_slot(windows: NDArray[np.int64], cycle: int, calendar: Calendar | None) -> NDArray[np.bool_]:
+def is_in_slot(windows: Integers, cycle: int, calendar: Calendar | None) -> Flags:
     """Whether the move from each of these windows to the next is that of the window's slot.
 
     It is not where a clock is changed between the two; a cycle of one slot knows no clock.
@@ -207,7 +203,7 @@ def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
     return count
 
 
-def _top_locations(rows: _CheckinRows, locations: int, options: FitOptions, count: int) -> NDArray[np.int64]:
+def _top_locations(rows: _CheckinRows, locations: int, options: FitOptions, count: int) -> Integers:
     """The locations kept, most visited first, ties by name."""
     location = rows.location
     if options.ranking == "training_rows":
@@ -232,7 +228,7 @@ def _stays(rows: _CheckinRows, options: FitOptions) -> _CheckinRows:
     return rows.take(_begins(rows.cell))
 
 
-def _visits(rows: _CheckinRows) -> tuple[_CheckinRows, NDArray[np.int64]]:
+def _visits(rows: _CheckinRows) -> tuple[_CheckinRows, Integers]:
     """One row for each person, window and location, at the latest time, and the number of check-ins."""
     key = rows.cell * (int(rows.location.max(initial=0)) + 1) + rows.location
     order = np.argsort(key, kind="stable")
@@ -241,21 +237,21 @@ def _visits(rows: _CheckinRows) -> tuple[_CheckinRows, NDArray[np.int64]]:
     return replace(rows.take(order[first]), time=latest), np.diff(first, append=order.size)
 
 
-def _highest(key: NDArray[np.int64], score: NDArray[np.int64]) -> NDArray[np.int64]:
+def _highest(key: Integers, score: Integers) -> Integers:
     """The rows with the highest score among those of their key; equal keys follow each other."""
     first = _begins(key)
     highest = np.maximum.reduceat(score, first)
     return np.flatnonzero(score == np.repeat(highest, np.diff(first, append=key.size)))
 
 
-def _begins(key: NDArray[np.int64]) -> NDArray[np.int64]:
+def _begins(key: Integers) -> Integers:
     """Where each run of equal keys begins."""
     return np.flatnonzero(np.diff(key, prepend=-1))
 
 
 def _chosen(
     stays: _CheckinRows, users: int, options: FitOptions, count: int, dropped: dict[str, int]
-) -> NDArray[np.int64]:
+) -> Integers:
     """The people with enough windows."""
     counted = stays.user
     if options.min_windows_counted == "training":
@@ -267,9 +263,7 @@ def _chosen(
     return np.flatnonzero(enough)
 
 
-def _matrix(
-    stays: _CheckinRows, chosen: NDArray[np.int64], shape: tuple[int, int], empty: int
-) -> NDArray[np.int32]:
+def _matrix(stays: _CheckinRows, chosen: Integers, shape: tuple[int, int], empty: int) -> Integers32:
     """Places (people, windows) of the people chosen; ``shape`` is that of all people."""
     users, count = shape
     number = np.full(users, -1)

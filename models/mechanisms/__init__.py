@@ -3,6 +3,9 @@
 A new mechanism is a file beside these, one line in ``registry.py`` and one in the conformance suite.
 """
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from models.mechanisms.base import (
     NO_DESIGNS,
     Composite,
@@ -14,6 +17,7 @@ from models.mechanisms.base import (
     NoiseWindow,
     PublishesTiers,
     Tabulated,
+    computed_once,
     errors_of_recipients,
     public_error,
     truncated_mass,
@@ -44,48 +48,3 @@ from models.mechanisms.window_parts import (
     share_reveal_probability,
     shared_reveal,
 )
-
-__all__ = [
-    "MECHANISMS",
-    "NO_DESIGNS",
-    "BoundedNoise",
-    "Composite",
-    "Correlated",
-    "CorrelatedSteps",
-    "CountedAgain",
-    "Designs",
-    "DrawnPerWindow",
-    "ErasureCoin",
-    "Gaussian",
-    "Mechanism",
-    "NoiseFamily",
-    "NoiseLaw",
-    "NoiseShare",
-    "NoiseWindow",
-    "PublishesTiers",
-    "Raw",
-    "SeenRelease",
-    "Suppressed",
-    "Tabulated",
-    "Tiered",
-    "Versions",
-    "admit",
-    "all_versions",
-    "check_mechanism",
-    "counted_again",
-    "errors_of_recipients",
-    "half_width",
-    "interval_of_mean",
-    "joined_coins",
-    "largest_sigma",
-    "most_revealed",
-    "parse",
-    "public_error",
-    "register_mechanism",
-    "revealed_by_shift",
-    "share_reveal_probability",
-    "shared_reveal",
-    "shares_noise",
-    "sigma_of_sum",
-    "truncated_mass",
-]

@@ -8,19 +8,28 @@ tests for a mechanism's class.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
 from models.noise import FAITHFUL_LOG_RATIO, CorrelatedNoise, InformationTable, IntegerTable, binary_entropy
+from models.numerics.arrays import Floats, Integers, Words
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def computed_once(most: int) -> Callable[[Method], Method]:
+    """A method that is computed once for equal mechanisms, which are frozen values; ``most`` are kept."""
+    return cast(Callable[[Method], Method], lru_cache(most))
+
 
 # A mechanism's parameters as messages and schedules give them: numbers by name.
 
@@ -100,7 +109,7 @@ class NoiseLaw:
     """
 
     first: int
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     truncated_mass: float
     faithful_last: int = -1
     faithful_log_ratio: float = FAITHFUL_LOG_RATIO
@@ -130,7 +139,7 @@ class NoiseLaw:
         """Variance of the noise, which is symmetric about zero."""
         return float(np.sum(self._values() ** 2 * self.probabilities))
 
-    def _values(self) -> NDArray[np.float64]:
+    def _values(self) -> Floats:
         return self.first + np.arange(self.probabilities.size, dtype=np.float64)
 
 
@@ -201,7 +210,7 @@ class Tabulated(Protocol, metaclass=_Ability):
     def information_table(self) -> InformationTable:
         """Upper bounds of :meth:`information` on a grid of [0, 1/2], for look-up in kernels."""
 
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    def information(self, probability: Floats) -> Floats:
         """Information (nats) between being counted, with ``probability``, and what is published; any shape.
 
         At most 1e-4 relative above the exact one, never above the entropy ``h(p)``.
@@ -224,7 +233,7 @@ class PublishesTiers(Protocol, metaclass=_Ability):
     def tier_errors(self) -> Mapping[str, float]:
         """Expected |published - count| of each tier's own value, least informed first."""
 
-    def publish_tiers(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish_tiers(self, counts: Integers, words: Words) -> Integers:
         """Every tier's values (n, tiers) of counts (n,) for uniform bits ``words`` (n, 2)."""
 
 
@@ -255,7 +264,7 @@ class Mechanism(Protocol):
     def noise_family(self) -> NoiseFamily:
         """Which law the noise follows."""
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    def publish(self, counts: Integers, words: Words) -> Integers | None:
         """Published values of a batch of counts.
 
         ``counts`` has shape (n,), ``words`` shape (n, 2): 128 keyed uniform bits a count, high word first.
@@ -274,7 +283,7 @@ class Mechanism(Protocol):
     def divergence(self) -> float:
         """Kullback-Leibler divergence at shift one, nats: inf raw, 0 suppressed, 1/(2 sigma^2) Gaussian."""
 
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    def information(self, probability: Floats) -> Floats:
         """Mutual information (nats) between "the person is counted here" and the published value.
 
         ``probability`` of being counted, any shape; the result has the same shape and errs upwards only.
@@ -332,7 +341,7 @@ class NoPromises:
         """The fields by name."""
         return {name: float(getattr(self, name)) for name in self.parameter_names}
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    def publish(self, counts: Integers, words: Words) -> Integers | None:
         """None: nothing is published."""
         return None
 

@@ -9,11 +9,12 @@ from math import inf
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from models.exceptions import MechanismError
 from models.mechanisms.base import AddedNoise, NoiseLaw
 from models.noise import InformationTable, noise_information_table
+from models.numerics.arrays import Floats, Integers, Words
 
 _DRAWN = 2.0**-53  # of a value's probability, by which a draw of 53 bits can miss it
 
@@ -47,7 +48,7 @@ class BoundedNoise(AddedNoise):
     def law(self) -> ArrayLike:
         """Weights (2 m + 1,) of ``-m..m``, the same for either sign; they need not sum to 1."""
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """Counts (n,) plus noise by inversion of the law, with 53 of the bits ``words`` (n, 2)."""
         sums = np.cumsum(self._chances())
         level = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53 * sums[-1]
@@ -68,7 +69,7 @@ class BoundedNoise(AddedNoise):
         """Information of the law."""
         return _information_table(tuple(self._chances().tolist()))
 
-    def _chances(self) -> NDArray[np.float64]:
+    def _chances(self) -> Floats:
         weights = np.asarray(self.law(), dtype=np.float64)
         is_law = weights.ndim == 1 and weights.size % 2 == 1 and bool(np.all(weights >= 0.0))
         if not (is_law and 0.0 < weights.sum() < inf and np.array_equal(weights, weights[::-1])):

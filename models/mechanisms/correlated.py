@@ -9,7 +9,6 @@ from math import ceil, inf, sqrt
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from models.arguments import checked
@@ -31,6 +30,7 @@ from models.noise import (
     binary_channel_information_table,
     continuous_gaussian_information_table,
 )
+from models.numerics.arrays import Integers, Words
 
 _REACH = 8.5  # standard deviations: draws have 53 bits, nothing lies beyond 8.3
 _REVEALED = 1e-300  # the crossover of a channel that hides nothing
@@ -105,7 +105,7 @@ class Correlated(AddedNoise):
         """The covariance's entry for this step and another one of the window."""
         return float(self.noise.covariance[self.position, position])
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """Counts (n,) plus this step's entry of the noise vectors drawn by ``words`` (n, 2)."""
         if self.is_exact:
             return counts.copy()

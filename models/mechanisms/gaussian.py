@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import MechanismError
-from models.mechanisms.base import AddedNoise, NoiseFamily, NoiseLaw
+from models.mechanisms.base import AddedNoise, NoiseFamily, NoiseLaw, computed_once
 from models.noise import (
     EXACT_UP_TO_SIGMA,
     InformationTable,
@@ -20,6 +16,7 @@ from models.noise import (
     large_sigma_information_table,
     noise_information_table,
 )
+from models.numerics.arrays import Integers, Words
 
 
 @checked(MechanismError)
@@ -38,7 +35,7 @@ class Gaussian(AddedNoise):
         check_sigma(self.sigma)
         object.__setattr__(self, "sigma", float(self.sigma))
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """Counts (n,) plus the noise that the uniform bits ``words`` (n, 2) stand for; may be negative."""
         return counts + discrete_gaussian_table(self.sigma).sample(words)
 
@@ -58,13 +55,18 @@ class Gaussian(AddedNoise):
         """
         return 1.0 / (2.0 * self.sigma**2)
 
+    @computed_once(64)
     def information_table(self) -> InformationTable:
         """Information of the discrete law itself."""
-        return _information_table(self.sigma)
+        table = discrete_gaussian_table(self.sigma)
+        if self.sigma > EXACT_UP_TO_SIGMA:
+            return large_sigma_information_table(self.sigma, table.truncated_mass)
+        return noise_information_table(table.probabilities)
 
+    @computed_once(1024)
     def expected_absolute_error(self) -> float:
         """Expected size of the noise, in people."""
-        return _expected_absolute_error(self.sigma)
+        return self.noise_law().expected_size()
 
     def zcdp_rho(self) -> float:
         """``1 / (2 sigma^2)`` for a count that one person changes by one (Canonne et al., theorem 4)."""
@@ -73,16 +75,3 @@ class Gaussian(AddedNoise):
     def gaussian_variance(self) -> float:
         """``sigma^2``, of the continuous law."""
         return self.sigma**2
-
-
-@lru_cache(maxsize=1024)
-def _expected_absolute_error(sigma: float) -> float:
-    return Gaussian(sigma).noise_law().expected_size()
-
-
-@lru_cache(maxsize=64)
-def _information_table(sigma: float) -> InformationTable:
-    table = discrete_gaussian_table(sigma)
-    if sigma > EXACT_UP_TO_SIGMA:
-        return large_sigma_information_table(sigma, table.truncated_mass)
-    return noise_information_table(table.probabilities)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from models.mechanisms.base import Mechanism
 from models.mechanisms.correlated import Correlated
 from models.mechanisms.gaussian import Gaussian
+from models.numerics.arrays import Floats
 from models.numerics.elementwise import exp
 
 _REACH = 14.0  # scales: what lies beyond has less than 2^-140 of the mass
@@ -123,13 +123,13 @@ def gaussian_half_width(variance: float, outside: float, log_ratio: float = 0.0)
     return _half_width(side / (2.0 * side.sum() - side[0]), outside * math.exp(-log_ratio))
 
 
-def _half_width(side: NDArray[np.float64], outside: float) -> int:
+def _half_width(side: Floats, outside: float) -> int:
     """Of a law that is symmetric about zero, by its probabilities from 0 on."""
     beyond = 2.0 * np.cumsum(side[::-1])[::-1][1:]  # Pr[|Z| > h] for h = 0, 1, ...
     return int(np.count_nonzero(beyond > outside))
 
 
-def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _convolved(one: Floats, other: Floats) -> Floats:
     if one.size > other.size:
         one, other = other, one
     found = np.zeros(one.size + other.size - 1)
@@ -138,7 +138,7 @@ def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[
     return found
 
 
-def _trimmed(law: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def _trimmed(law: Floats) -> tuple[Floats, float]:
     """The law without its ends, and their mass."""
     cut = int(np.count_nonzero(np.cumsum(law[: law.size // 2]) <= _CUT))
     return law[cut : law.size - cut], 2.0 * float(law[:cut].sum())

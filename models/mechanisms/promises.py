@@ -12,13 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from models.exceptions import MechanismError
 from models.mechanisms.base import Mechanism, NoiseFamily, NoiseLaw, Tabulated
 from models.mechanisms.gaussian import Gaussian
 from models.noise.noise_information import table_information
+from models.numerics.arrays import Floats, Integers
 
 _OURS = __name__.partition(".")[0], "accounting"
 """Mechanisms of these packages are not checked when they enter a schedule: the conformance suite does it."""
@@ -171,9 +171,7 @@ class _Check:
             "say what was cut from the tails",
         )
 
-    def divergences(
-        self, absent: NDArray[np.float64], counted: NDArray[np.float64], truncated_mass: float
-    ) -> None:
+    def divergences(self, absent: Floats, counted: Floats, truncated_mass: float) -> None:
         """Reveal probability, divergence, zCDP and pure epsilon must be at least the law's."""
         mechanism = self.mechanism
         variation = 0.5 * math.fsum(np.abs(absent - counted).tolist())
@@ -201,7 +199,7 @@ class _Check:
             ratio = float(np.abs(np.log(absent[heavy] / counted[heavy])).max())
             self.at_least("pure_epsilon()", epsilon, ratio)
 
-    def information(self, absent: NDArray[np.float64], counted: NDArray[np.float64]) -> None:
+    def information(self, absent: Floats, counted: Floats) -> None:
         """The information, also by the table that kernels read, must be at least the law's, and concave."""
         exact = [_information(absent, counted, p) for p in _PROBABILITIES]
         found = np.asarray(self.mechanism.information(_PROBABILITIES.copy()), dtype=np.float64)
@@ -323,7 +321,7 @@ class _Check:
                 "draw from the given words only, one row for each count",
             )
 
-    def draws(self, law: NoiseLaw, noise: NDArray[np.int64]) -> None:
+    def draws(self, law: NoiseLaw, noise: Integers) -> None:
         """The empirical distribution of the noise must be as near to the law as chance allows."""
         size = np.size(law.probabilities)
         self.require(
@@ -343,7 +341,7 @@ class _Check:
         )
 
 
-def _information(absent: NDArray[np.float64], counted: NDArray[np.float64], p: float) -> float:
+def _information(absent: Floats, counted: Floats, p: float) -> float:
     """``I(B; B + Z)`` in nats, a plain sum over all outputs."""
     mixture = (1.0 - p) * absent + p * counted
     terms = [
@@ -353,7 +351,7 @@ def _information(absent: NDArray[np.float64], counted: NDArray[np.float64], p: f
     return max(0.0, math.fsum(np.concatenate(terms).tolist()))
 
 
-def _distance(ideal: NDArray[np.float64], law: NoiseLaw) -> float:
+def _distance(ideal: Floats, law: NoiseLaw) -> float:
     """Total variation between the law and weights on as many values to both sides of 0, or more."""
     more = (ideal.size - law.probabilities.size) // 2
     return 0.5 * float(np.abs(ideal / ideal.sum() - np.pad(law.probabilities, more)).sum())

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.mechanisms.base import NoiseFamily, NoiseLaw, NoPromises
 from models.noise import binary_entropy
+from models.numerics.arrays import Floats, Integers, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Raw(NoPromises):
     is_exact: ClassVar[bool] = True
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.NONE
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """A copy of the counts (n,); the uniform bits are not used."""
         return counts.copy()
 
@@ -32,7 +32,7 @@ class Raw(NoPromises):
         """1: the count is always shown."""
         return 1.0
 
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    def information(self, probability: Floats) -> Floats:
         """The entropy ``h(p)`` of being counted, nats; same shape as ``probability``."""
         return binary_entropy(probability)
 

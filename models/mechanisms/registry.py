@@ -15,13 +15,7 @@ from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 from models.registry import Registry
 
-_TYPES: tuple[MechanismType, ...] = (
-    Raw,
-    Gaussian,
-    Suppressed,
-    Tiered,
-    Correlated,
-)
+_TYPES: tuple[MechanismType, ...] = (Raw, Gaussian, Suppressed, Tiered, Correlated)
 
 
 def _mechanism(name: str, kind: object) -> MechanismType:

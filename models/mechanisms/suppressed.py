@@ -7,9 +7,9 @@ from math import nan
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.mechanisms.base import NoiseFamily, NoPromises
+from models.numerics.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Suppressed(NoPromises):
         """0: no two counts can be distinguished."""
         return 0.0
 
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    def information(self, probability: Floats) -> Floats:
         """Zeros of the same shape as ``probability``."""
         return np.zeros(np.shape(probability))
 

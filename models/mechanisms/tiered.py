@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import exp, tanh
 from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import MechanismError
 from models.keys import expand_words
-from models.mechanisms.base import NO_DESIGNS, AddedNoise, Designs, NoiseFamily, NoiseLaw, number, suggest
+from models.mechanisms.base import (
+    NO_DESIGNS,
+    AddedNoise,
+    Designs,
+    NoiseFamily,
+    NoiseLaw,
+    computed_once,
+    number,
+    suggest,
+)
 from models.noise import (
     InformationTable,
     binary_channel_information_table,
@@ -24,6 +29,7 @@ from models.noise import (
     check_levels,
     geometric_table,
 )
+from models.numerics.arrays import Integers, Words
 
 _PREFIX = "epsilon_"
 _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -79,11 +85,11 @@ class Tiered(AddedNoise):
         """The best-informed tier's level, nats: what any coalition learns about one count, at most."""
         return self.tiers[-1][1]
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish(self, counts: Integers, words: Words) -> Integers:
         """The best-informed tier's values (n,) of counts (n,) for uniform bits ``words`` (n, 2)."""
         return self.publish_tiers(counts, words)[:, -1].copy()
 
-    def publish_tiers(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def publish_tiers(self, counts: Integers, words: Words) -> Integers:
         """Every tier's values (n, tiers) of counts (n,), in the order of ``tiers``; one chain a count."""
         levels = [epsilon for _, epsilon in self.tiers]
         return counts[:, None] + chain_noise(levels, expand_words(words, len(levels)))
@@ -100,9 +106,11 @@ class Tiered(AddedNoise):
         """``epsilon tanh(epsilon / 2)`` nats at shift one, of the ideal law: its log-ratio is +-epsilon."""
         return self.epsilon * tanh(self.epsilon / 2.0)
 
+    @computed_once(64)
     def information_table(self) -> InformationTable:
         """Information that all tiers' values give together."""
-        return _information_table(self.epsilon)
+        crossover = exp(-self.epsilon) / (1.0 + exp(-self.epsilon))
+        return binary_channel_information_table(crossover, geometric_table(self.epsilon).truncated_mass)
 
     def expected_absolute_error(self) -> float:
         """Expected size of the best-informed tier's noise, in people."""
@@ -136,9 +144,3 @@ def tier_error(epsilon: float) -> float:
     """Expected absolute noise of a tier, in people: ``2 q / (1 - q^2)``, ``q = exp(-epsilon)``."""
     q = exp(-epsilon)
     return 2.0 * q / (1.0 - q * q)
-
-
-@lru_cache(maxsize=64)
-def _information_table(epsilon: float) -> InformationTable:
-    crossover = exp(-epsilon) / (1.0 + exp(-epsilon))
-    return binary_channel_information_table(crossover, geometric_table(epsilon).truncated_mass)

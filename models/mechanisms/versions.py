@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod, sqrt
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.mechanisms.base import (
     Composite,
@@ -18,6 +16,7 @@ from models.mechanisms.base import (
     NoiseFamily,
     NoPromises,
     Tabulated,
+    computed_once,
     truncated_mass,
 )
 from models.mechanisms.correlated import Correlated
@@ -34,6 +33,7 @@ from models.noise import (
     scaled_entropy_table,
     shift_probability,
 )
+from models.numerics.arrays import Floats, Integers, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class SeenRelease(NoPromises, Tabulated):
         """Those of the release."""
         return self.inner.parameters
 
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+    def publish(self, counts: Integers, words: Words) -> Integers | None:
         """As the release."""
         return self.inner.publish(counts, words)
 
-    def outputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
+    def outputs(self) -> tuple[Floats, Floats, float] | None:
         """Probabilities of what comes out if the person is not counted, and if, and what they leave out.
 
         None for an erasure channel, which shows the exact count with the probability stated, else nothing.
@@ -106,24 +106,51 @@ class Versions(NoPromises, Tabulated):
         """True when one of the values is exact: the others then add nothing."""
         return any(part.is_exact for part in self.parts)
 
+    @computed_once(1024)
     def reveal_probability(self) -> float:
         """Total variation of the joint law under a shift of all values by one.
 
         The least of three bounds: that of the joint law itself; of discrete Gaussians ``P[Z = 0]`` at the
         scale to which the precisions add up; and ``1 - prod (1 - delta_i)``.
         """
-        return _reveal_probability(self.parts)
+        if any(part.is_exact for part in self.parts):
+            return 1.0
+        found = 1.0 - prod(1.0 - part.reveal_probability() for part in self.parts)
+        beyond = sum(map(_missed, self.parts))
+        sigma = _added_sigma(self.parts)
+        if sigma is not None and sigma >= MIN_SIGMA:
+            found = min(found, discrete_gaussian_table(sigma).reveal_probability() + beyond)
+        laws = _laws(self.parts)
+        if laws is not None:
+            found = min(found, joint_shift_probability(joint_outcomes(laws)) + beyond)
+        return min(1.0, found * (1.0 + _ROUNDING))
 
     def divergence(self) -> float:
         """The sum: divergences of independent noises add up."""
         return sum(part.divergence() for part in self.parts)
 
+    @computed_once(256)
     def information_table(self) -> InformationTable:
         """Of the joint law; of discrete Gaussians also ``p (1 - p)`` times the sum of ``1 / (2 sigma^2)``.
 
         Of values whose law is not symmetric, or not known, the sum: they are independent given the person.
         """
-        return _information_table(self.parts)
+        found = scaled_entropy_table(self.reveal_probability())
+        if any(part.is_exact for part in self.parts):
+            return found
+        sigma = _added_sigma(self.parts)
+        if sigma is not None:
+            added = large_sigma_information_table(sigma, sum(map(truncated_mass, self.parts)))
+            found = least_information(found, added)
+        if any(isinstance(part, Composite) for part in self.parts):  # of no symmetric law, or no known one
+            tables = [part.information_table() for part in self.parts if isinstance(part, Tabulated)]
+            assert len(tables) == len(self.parts)
+            nats = np.sum([each.information_nats for each in tables], axis=0)
+            return least_information(found, found._replace(information_nats=nats))
+        laws = _laws(self.parts)
+        if laws is not None and (sigma is None or sigma <= EXACT_UP_TO_SIGMA):
+            found = least_information(found, joint_information_table(joint_outcomes(laws)))
+        return found
 
     def expected_absolute_error(self) -> float:
         """Of the latest value."""
@@ -173,48 +200,13 @@ def all_versions(values: Sequence[Mechanism]) -> Mechanism:
     return Versions(tuple(released))
 
 
-@lru_cache(1024)
-def _reveal_probability(parts: tuple[Mechanism, ...]) -> float:
-    if any(part.is_exact for part in parts):
-        return 1.0
-    found = 1.0 - prod(1.0 - part.reveal_probability() for part in parts)
-    beyond = sum(map(_missed, parts))
-    sigma = _added_sigma(parts)
-    if sigma is not None and sigma >= MIN_SIGMA:
-        found = min(found, discrete_gaussian_table(sigma).reveal_probability() + beyond)
-    laws = _laws(parts)
-    if laws is not None:
-        found = min(found, joint_shift_probability(joint_outcomes(laws)) + beyond)
-    return min(1.0, found * (1.0 + _ROUNDING))
-
-
-@lru_cache(256)
-def _information_table(parts: tuple[Mechanism, ...]) -> InformationTable:
-    found = scaled_entropy_table(_reveal_probability(parts))
-    if any(part.is_exact for part in parts):
-        return found
-    sigma = _added_sigma(parts)
-    if sigma is not None:
-        added = large_sigma_information_table(sigma, sum(map(truncated_mass, parts)))
-        found = least_information(found, added)
-    if any(isinstance(part, Composite) for part in parts):  # whose laws are not symmetric, or not known
-        tables = [part.information_table() for part in parts if isinstance(part, Tabulated)]
-        assert len(tables) == len(parts)
-        nats = np.sum([each.information_nats for each in tables], axis=0)
-        return least_information(found, found._replace(information_nats=nats))
-    laws = _laws(parts)
-    if laws is not None and (sigma is None or sigma <= EXACT_UP_TO_SIGMA):
-        found = least_information(found, joint_information_table(joint_outcomes(laws)))
-    return found
-
-
 def _missed(part: Mechanism) -> float:
     """How far the sampler is from the law of this value; of a window's share its part of that."""
     law = part.noise_law()
     return truncated_mass(part) if law is None else law.truncated_mass
 
 
-def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:
+def _laws(parts: tuple[Mechanism, ...]) -> list[Floats] | None:
     """The law of each value's noise (n,); None where one of them has no law of a single number and step."""
     laws = [None if isinstance(part, DrawnPerWindow) else part.noise_law() for part in parts]
     if any(law is None for law in laws):
@@ -252,9 +244,21 @@ class CountedAgain(SeenRelease):
         """``delta_L``."""
         return revealed_by_shift(self.inner, self.most_counts)
 
+    @computed_once(256)
     def information_table(self) -> InformationTable:
-        """At most ``delta_L h(p)``; of discrete Gaussian noise also ``p (1 - p) L^2 / (2 sigma^2)``."""
-        return _repeated_information_table(self)
+        """At most ``delta_L h(p)``; of discrete Gaussian noise also ``p (1 - p) L^2 / (2 sigma^2)``.
+
+        What :func:`models.noise.large_sigma_information_table` says of one count holds for a shift ``L``: the
+        noise about the mean is ``L`` times as far away, so ``sigma / L`` stands for ``sigma``.
+        """
+        erased = scaled_entropy_table(self.reveal_probability())
+        if self.inner.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN:
+            return erased
+        law = self.inner.noise_law()
+        assert law is not None
+        sigma = 1.0 / sqrt(2.0 * self.inner.divergence())
+        shifted = large_sigma_information_table(sigma / self.most_counts, law.truncated_mass)
+        return least_information(erased, shifted)
 
     def zcdp_rho(self) -> float:
         """``L^2`` times that of one count (Bun and Steinke 2016, proposition 1.9)."""
@@ -294,19 +298,3 @@ def revealed_by_shift(mechanism: Mechanism, shift: int) -> float:
     if isinstance(mechanism, DrawnPerWindow):  # whose law of one step says nothing of the others
         return mechanism.revealed_by_shift(shift) if isinstance(mechanism, Correlated) else 1.0
     return min(1.0, shift_probability(noise.probabilities, shift) + noise.truncated_mass)
-
-
-@lru_cache(256)
-def _repeated_information_table(counted: CountedAgain) -> InformationTable:
-    """What :func:`models.noise.large_sigma_information_table` says of one count holds for a shift ``L``.
-
-    The noise about the mean is ``L`` times as far away: ``sigma / L`` stands for ``sigma``.
-    """
-    erased = scaled_entropy_table(counted.reveal_probability())
-    if counted.inner.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN:
-        return erased
-    law = counted.inner.noise_law()
-    assert law is not None
-    sigma = 1.0 / sqrt(2.0 * counted.inner.divergence())
-    shifted = large_sigma_information_table(sigma / counted.most_counts, law.truncated_mass)
-    return least_information(erased, shifted)

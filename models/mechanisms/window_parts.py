@@ -17,7 +17,15 @@ from functools import lru_cache
 from math import log, prod
 from typing import ClassVar
 
-from models.mechanisms.base import Mechanism, NoiseFamily, NoiseLaw, NoPromises, Tabulated, truncated_mass
+from models.mechanisms.base import (
+    Mechanism,
+    NoiseFamily,
+    NoiseLaw,
+    NoPromises,
+    Tabulated,
+    computed_once,
+    truncated_mass,
+)
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.versions import revealed_by_shift
 from models.noise import (
@@ -56,7 +64,7 @@ class NoiseShare(NoPromises, Tabulated):
 
     def noise_law(self) -> NoiseLaw:
         """The ideal law of the share, with the charge for the sampler."""
-        own = _share(self)
+        own = self._share()
         return NoiseLaw(own.first, own.probabilities, _sampler_charge(self.whole, self.shares))
 
     def reveal_probability(self) -> float:
@@ -65,14 +73,23 @@ class NoiseShare(NoPromises, Tabulated):
 
     def divergence(self) -> float:
         """To itself shifted by one, up or down."""
-        return _share(self).divergence() * (1.0 + 1e-12)
+        return self._share().divergence() * (1.0 + 1e-12)
 
+    @computed_once(256)
     def information_table(self) -> InformationTable:
         """The lesser of ``delta h(p)`` and ``p (1 - p) / (2 s^2)`` for the share's scale ``s``.
 
         The second holds for a centred law; the difference between the normalisers of two centres is added.
         """
-        return _share_table(self)
+        own, missed = self._share(), sum(map(truncated_mass, self.parts))
+        quadratic = large_sigma_information_table(own.scale, 0.0)
+        quadratic = quadratic._replace(information_nats=quadratic.information_nats + own.normaliser_excess())
+        erased = scaled_entropy_table(shared_reveal(self.whole, self.shares))
+        return charged(least_information(quadratic, erased), missed)
+
+    @computed_once(1024)
+    def _share(self) -> GaussianShare:
+        return gaussian_share(self.whole.sigma, self.shares, self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +156,6 @@ def most_revealed(whole: Mechanism, most_counts: int) -> float:
         return erased
     missed = truncation_information_nats(min(0.5, most_counts * truncated_mass(whole)))
     return min(erased, whole.divergence() * most_counts**2 / 4.0 + missed)
-
-
-@lru_cache(1024)
-def _share(part: NoiseShare) -> GaussianShare:
-    return gaussian_share(part.whole.sigma, part.shares, part.position)
-
-
-@lru_cache(256)
-def _share_table(part: NoiseShare) -> InformationTable:
-    own, missed = _share(part), sum(map(truncated_mass, part.parts))
-    quadratic = large_sigma_information_table(own.scale, 0.0)
-    quadratic = quadratic._replace(information_nats=quadratic.information_nats + own.normaliser_excess())
-    erased = scaled_entropy_table(shared_reveal(part.whole, part.shares))
-    return charged(least_information(quadratic, erased), missed)
 
 
 @lru_cache(256)

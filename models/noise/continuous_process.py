@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
 from models.keys import UniformStream
+from models.numerics.arrays import Floats
 
 
 @dataclass
@@ -31,7 +31,7 @@ class PrivateProcess:
     highest: float
     stream: UniformStream
     _levels: list[float] = field(init=False, repr=False)
-    _values: list[NDArray[np.float64]] = field(init=False, repr=False)
+    _values: list[Floats] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Draw the noise at the largest level; :class:`MechanismError` for a wrong level or dimension."""
@@ -42,7 +42,7 @@ class PrivateProcess:
         self._levels = [self.highest]
         self._values = [laplace_vector(self.dimension, self.highest, self.stream)]
 
-    def at(self, epsilon: float) -> NDArray[np.float64]:
+    def at(self, epsilon: float) -> Floats:
         """The noise (dimension,) at a level in (0, highest]; :class:`MechanismError` outside."""
         if not 0.0 < epsilon <= self.highest:
             raise MechanismError(
@@ -53,7 +53,7 @@ class PrivateProcess:
         self._draw_below(epsilon)
         return self._values[int(np.searchsorted(-np.array(self._levels), -epsilon, side="right")) - 1].copy()
 
-    def jumps(self, lowest: float) -> NDArray[np.float64]:
+    def jumps(self, lowest: float) -> Floats:
         """The levels in [lowest, highest) at which the value changes, falling."""
         self._draw_below(lowest)
         levels = np.array(self._levels[1:])
@@ -70,13 +70,13 @@ class PrivateProcess:
             self._levels.append(level)
 
 
-def laplace_vector(dimension: int, epsilon: float, stream: UniformStream) -> NDArray[np.float64]:
+def laplace_vector(dimension: int, epsilon: float, stream: UniformStream) -> Floats:
     """A vector with density proportional to ``exp(-epsilon ||v||)``: Gamma norm, uniform direction."""
     norm = math.fsum(stream.exponential() for _ in range(dimension)) / epsilon
     return norm * _direction(dimension, stream)
 
 
-def jump_vector(dimension: int, epsilon: float, stream: UniformStream) -> NDArray[np.float64]:
+def jump_vector(dimension: int, epsilon: float, stream: UniformStream) -> Floats:
     """A jump at level ``epsilon``: its norm has the paper's Bessel law, its direction is uniform.
 
     The jump's characteristic function is ``1 / (1 + ||s||^2 / epsilon^2)`` (the paper's lemma 7), which is
@@ -107,7 +107,7 @@ class Grid:
         """A grid a thousand times finer than the noise of the best-informed tier."""
         return cls(math.floor(-math.log2(highest)) - 10)
 
-    def round(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def round(self, values: Floats) -> Floats:
         """The nearest points of the grid, same shape; :class:`MechanismError` beyond 2^52 of its steps."""
         steps = np.rint(values / self.step)
         if not np.all(np.abs(steps) < 2.0**52):
@@ -121,9 +121,7 @@ class Grid:
         return level * (radius + self.step * math.sqrt(dimension))
 
 
-def publish_tiers(
-    value: NDArray[np.float64], process: PrivateProcess, levels: Sequence[float], grid: Grid
-) -> NDArray[np.float64]:
+def publish_tiers(value: Floats, process: PrivateProcess, levels: Sequence[float], grid: Grid) -> Floats:
     """The values of each tier (tiers, dimension) for ``value`` (dimension,), on the grid, from one path.
 
     Rounding the noise is post-processing, as the value is already on the grid: the coalition's guarantee
@@ -133,7 +131,7 @@ def publish_tiers(
     return np.stack([rounded + grid.round(process.at(level)) for level in levels])
 
 
-def _direction(dimension: int, stream: UniformStream) -> NDArray[np.float64]:
+def _direction(dimension: int, stream: UniformStream) -> Floats:
     """A uniform direction, a unit vector."""
     vector = stream.normals(dimension)
     return vector / math.sqrt(float(np.sum(vector * vector)))

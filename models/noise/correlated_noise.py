@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from models.arguments import checked
 from models.exceptions import MechanismError
+from models.numerics.arrays import Floats, Words
 from models.numerics.eigenvalues import extreme_eigenvalues
 from models.numerics.jit import jit
 
@@ -36,11 +36,11 @@ class CorrelatedNoise:
     Two with the same factor are the same noise; ``design`` is a hash of it.
     """
 
-    factor: NDArray[np.float64]
+    factor: Floats
 
     @classmethod
     @checked(MechanismError)
-    def of_covariance(cls, covariance: NDArray[np.float64]) -> CorrelatedNoise:
+    def of_covariance(cls, covariance: Floats) -> CorrelatedNoise:
         """Noise with this covariance (n, n), in people squared; :class:`MechanismError` if it is none."""
         matrix = np.asarray(covariance, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not 1 <= len(matrix) <= MAX_STEPS:
@@ -84,7 +84,7 @@ class CorrelatedNoise:
         return len(self.factor)
 
     @cached_property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Floats:
         """Covariance (n, n) of what is drawn, people squared."""
         return _square(self.factor)
 
@@ -95,7 +95,7 @@ class CorrelatedNoise:
         return int.from_bytes(digest[:8], "big") >> (64 - _FINGERPRINT_BITS)
 
     @cached_property
-    def independent_variance(self) -> NDArray[np.float64]:
+    def independent_variance(self) -> Floats:
         """Variances (n,) of independent noise that reveals at least as much; 0 where no bound is known.
 
         For diagonal ``D`` with ``G - D`` positive semidefinite, the noise is independent noise with variances
@@ -114,7 +114,7 @@ class CorrelatedNoise:
         independent[noised] = min(valid, key=lambda own: float(np.sum(1.0 / own)), default=0.0)
         return independent
 
-    def noise(self, position: int, words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def noise(self, position: int, words: Words) -> Floats:
         """Noise (m,) of the step at ``position`` for the window's draws ``words`` (m, position + 1, 2)."""
         bits = (words[:, :, 0] >> np.uint64(11)).astype(np.float64)
         normals = np.asarray(ndtri((bits + 0.5) * 2.0**-53), dtype=np.float64)
@@ -132,14 +132,14 @@ class CorrelatedNoise:
         return (position + 1) * (1.0 + sigma) * 2.0**-47
 
 
-def _least_eigenvalue(matrix: NDArray[np.float64]) -> float:
+def _least_eigenvalue(matrix: Floats) -> float:
     """The smallest eigenvalue less its numerical uncertainty, and not below 0."""
     least, largest = extreme_eigenvalues(matrix)
     return max(0.0, least - len(matrix) * 2.0**-48 * largest)
 
 
 @jit
-def _factorise(covariance: NDArray[np.float64], least: float, factor: NDArray[np.float64]) -> None:
+def _factorise(covariance: Floats, least: float, factor: Floats) -> None:
     """Cholesky's factor, a column of zeros where the pivot is below ``least`` (semidefinite matrices)."""
     for j in range(covariance.shape[0]):
         pivot = covariance[j, j]
@@ -156,7 +156,7 @@ def _factorise(covariance: NDArray[np.float64], least: float, factor: NDArray[np
 
 
 @jit
-def _square(factor: NDArray[np.float64]) -> NDArray[np.float64]:
+def _square(factor: Floats) -> Floats:
     """``L L^T`` of a lower triangular ``L``, each sum in the same order on every machine."""
     square = np.empty_like(factor)
     for i in range(factor.shape[0]):
@@ -169,7 +169,7 @@ def _square(factor: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @jit
-def _combine(row: NDArray[np.float64], normals: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+def _combine(row: Floats, normals: Floats, total: Floats) -> None:
     """``normals`` (m, k) times ``row`` (k,), each sum in the same order whatever the batch."""
     for i in range(normals.shape[0]):
         for k in range(row.size):

@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.numerics.arrays import Floats
 from models.numerics.elementwise import exp
 
 _REACH = 14.0  # scales: what lies beyond has less than 2^-140 of the mass
@@ -31,7 +31,7 @@ class GaussianShare:
     scale: float
     centre: float
     first: int
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
 
     def divergence(self) -> float:
         """The larger of the divergences (nats) to itself shifted by one up and down."""

@@ -18,9 +18,9 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
+from models.numerics.arrays import Floats, Integers, Words
 from models.numerics.jit import jit
 
 # Symmetric integer noise as a table of exact integers, and its sampler from 128 uniform bits.
@@ -50,8 +50,8 @@ class IntegerTable:
 
     units: tuple[int, ...]
     truncated_mass: float
-    threshold_high: NDArray[np.uint64]
-    threshold_low: NDArray[np.uint64]
+    threshold_high: Words
+    threshold_low: Words
 
     @property
     def last(self) -> int:
@@ -59,7 +59,7 @@ class IntegerTable:
         return len(self.units) - 1
 
     @cached_property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Floats:
         """The table's own probabilities (2K + 1,) of ``-K .. K``, each correctly rounded."""
         side = np.array([unit / TOTAL for unit in self.units])
         return np.concatenate((side[:0:-1], side))
@@ -81,7 +81,7 @@ class IntegerTable:
         exact = Fraction(self.units[0], TOTAL) + Fraction(self.truncated_mass)
         return min(1.0, math.nextafter(float(exact), math.inf))
 
-    def sample(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def sample(self, words: Words) -> Integers:
         """Noise (n,) for 128 uniform bits each: ``words`` (n, 2), high word first."""
         values = np.empty(words.shape[0], dtype=np.int64)
         _invert(self.threshold_high, self.threshold_low, words, values)
@@ -127,7 +127,7 @@ def _round_to_units(weights: Sequence[int]) -> tuple[int, ...]:
     return (TOTAL - 2 * sum(units), *units)
 
 
-def _cumulative_words(units: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _cumulative_words(units: tuple[int, ...]) -> tuple[Words, Words]:
     """Units at or below each of -K..K-1, high and low 64 bits; K itself always completes the 2^128."""
     cumulative, running = [], 0
     for unit in (*units[:0:-1], *units[:-1]):
@@ -139,9 +139,7 @@ def _cumulative_words(units: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArr
 
 
 @jit
-def _invert(
-    high: NDArray[np.uint64], low: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.int64]
-) -> None:
+def _invert(high: Words, low: Words, words: Words, out: Integers) -> None:
     """How many thresholds are at or below each 128-bit word: the inverse cumulative distribution."""
     for i in range(words.shape[0]):
         left, right = 0, high.size
@@ -269,7 +267,7 @@ def check_levels(levels: Sequence[float]) -> None:
         )
 
 
-def chain_noise(levels: Sequence[float], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def chain_noise(levels: Sequence[float], words: Words) -> Integers:
     """Noise (n, m) of ``n`` counts at ``m`` rising levels (epsilon, nats), one chain a count.
 
     ``words`` (n, m, 2): 128 uniform bits for the largest level and for each increment below it, in that

@@ -13,9 +13,9 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr, xlog1py
 
+from models.numerics.arrays import Floats, Integers
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import bare_jit, jit
 
@@ -33,11 +33,11 @@ class InformationTable(NamedTuple):
     ``grid`` (n,) is 0 followed by 64 equal cells in each octave of [2^-61, 1/2]; ``information_nats`` (n,).
     """
 
-    grid: NDArray[np.float64]
-    information_nats: NDArray[np.float64]
+    grid: Floats
+    information_nats: Floats
 
 
-def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+def binary_entropy(probability: Floats) -> Floats:
     """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape.
 
     Exactly 0 at 0 and 1, and the same bits for ``p`` and ``1 - p``.
@@ -47,7 +47,7 @@ def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(entr(p) - xlog1py(1.0 - p, -p), dtype=np.float64)
 
 
-def noise_information_table(noise: NDArray[np.float64]) -> InformationTable:
+def noise_information_table(noise: Floats) -> InformationTable:
     """Table for a symmetric integer noise with the probabilities ``noise`` (n,)."""
     channel = _of_noise(noise)
     return likelihood_table(channel.probability, channel.ratio, 0.0, channel.unseen)
@@ -92,7 +92,7 @@ def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -
 
 
 def likelihood_table(
-    probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float, unseen: float = 0.0
+    probability: Floats, ratio: Floats, truncated_mass: float, unseen: float = 0.0
 ) -> InformationTable:
     """Table for a channel by its output probabilities (n,) for an absent person, and their ratios.
 
@@ -146,16 +146,14 @@ def truncation_information_nats(truncated_mass: float) -> float:
     return 0.0 if tau <= 0.0 else float(binary_entropy(np.array(tau))) + tau * math.log(2.0)
 
 
-def _grid() -> NDArray[np.float64]:
+def _grid() -> Floats:
     """0, then every octave below 1/2 in equal cells, then 1/2."""
     octave = 1.0 + np.arange(CELLS_PER_OCTAVE) / CELLS_PER_OCTAVE
     powers = 2.0 ** np.arange(-OCTAVES - 1, -1)
     return np.concatenate(([0.0], np.outer(powers, octave).ravel(), [0.5]))
 
 
-def _upper_table(
-    grid: NDArray[np.float64], information: NDArray[np.float64], slope: NDArray[np.float64]
-) -> InformationTable:
+def _upper_table(grid: Floats, information: Floats, slope: Floats) -> InformationTable:
     """Raise the values of a concave function at ``grid[1:]`` so that interpolation errs upwards.
 
     A concave function lies below its tangents; within a cell the two tangents meet at most ``sag`` above the
@@ -192,9 +190,7 @@ def table_information(table: InformationTable, probability: float) -> float:
 
 
 @bare_jit
-def fill_information(
-    table: InformationTable, probability: NDArray[np.float64], nats: NDArray[np.float64]
-) -> None:
+def fill_information(table: InformationTable, probability: Floats, nats: Floats) -> None:
     """:func:`table_information` of many probabilities, (n,); fills ``nats`` (n,)."""
     for i in range(probability.size):
         nats[i] = table_information(table, probability[i])
@@ -212,9 +208,7 @@ def _log_excess(own: float, other: float, ratio: float) -> float:
 
 
 @jit
-def _divergences(
-    outputs: NDArray[np.float64], ratio: NDArray[np.float64], unseen: float, probability: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _divergences(outputs: Floats, ratio: Floats, unseen: float, probability: Floats) -> tuple[Floats, Floats]:
     """Divergence (nats) of the output's law from the mixture, for an absent and for a counted person.
 
     Sums ``x - ln(1 + x)`` of the relative change ``x``, which is never negative, so nothing cancels; the
@@ -240,7 +234,7 @@ _SHARE_ROUNDING = (
 )
 
 
-def shift_probability(noise: NDArray[np.float64], shift: int) -> float:
+def shift_probability(noise: Floats, shift: int) -> float:
     """Largest probability of ``shift`` consecutive values of ``noise`` (n,), rounded up.
 
     For a unimodal noise it is the total variation between the noise and itself shifted by ``shift``, and all
@@ -257,7 +251,7 @@ def shift_probability(noise: NDArray[np.float64], shift: int) -> float:
     return min(1.0, found * (1.0 + _SHARE_ROUNDING))
 
 
-def _largest_run(noise: NDArray[np.float64], length: int) -> float:
+def _largest_run(noise: Floats, length: int) -> float:
     """The largest sum of ``length`` consecutive probabilities of a unimodal law."""
     first = last = int(np.argmax(noise))
     while last - first + 1 < min(length, noise.size):  # the larger neighbour belongs to it
@@ -268,7 +262,7 @@ def _largest_run(noise: NDArray[np.float64], length: int) -> float:
     return math.fsum(noise[first : last + 1])
 
 
-def own_count_information(law: NDArray[np.float64], noise: NDArray[np.float64]) -> float:
+def own_count_information(law: Floats, noise: Floats) -> float:
     """``I(n; n + Z)`` nats for an own count of law ``law`` (L + 1,) and a noise ``noise`` (n,), exactly.
 
     Sums ``x - ln(1 + x)`` of the relative difference ``x`` of the mixture from each shifted noise: it is
@@ -312,12 +306,12 @@ class Outcomes(NamedTuple):
     ``unseen`` is the probability, when counted, of outcomes that are impossible for an absent person.
     """
 
-    probability: NDArray[np.float64]
-    ratio: NDArray[np.float64]
+    probability: Floats
+    ratio: Floats
     unseen: float
 
 
-def joint_outcomes(noises: Sequence[NDArray[np.float64]]) -> Outcomes:
+def joint_outcomes(noises: Sequence[Floats]) -> Outcomes:
     """The channel of all values together; ``noises`` are the laws (n_i,) of each value's noise."""
     return reduce(_paired, map(_of_noise, noises))
 
@@ -339,7 +333,7 @@ def joint_information_table(outcomes: Outcomes) -> InformationTable:
     return likelihood_table(channel.probability, channel.ratio, channel.unseen)
 
 
-def _of_noise(noise: NDArray[np.float64]) -> Outcomes:
+def _of_noise(noise: Floats) -> Outcomes:
     """One value: the ratio at ``k`` is ``noise[k - 1] / noise[k]``."""
     possible = noise > 0.0
     before = np.concatenate(([0.0], noise[:-1]))
@@ -391,7 +385,7 @@ def _fewer(outcomes: Outcomes, most: int) -> Outcomes:
     return Outcomes(ends[kept], where[kept], outcomes.unseen)
 
 
-def _cells(probability: NDArray[np.float64], ratio: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+def _cells(probability: Floats, ratio: Floats, most: int) -> Integers:
     """A cell (n,) for each outcome, in increasing order of ratio.
 
     Ratios that differ by rounding share a cell; where there are too many, cells are equal parts of the
@@ -405,7 +399,7 @@ def _cells(probability: NDArray[np.float64], ratio: NDArray[np.float64], most: i
     inner = np.flatnonzero((below > _UNSEEN) & (above > _UNSEEN) & (ratio > 0.0))
     low, high = level[inner[0]], level[inner[-1]]
     place = (np.clip(level, low, high) - low) * ((most // 2 - 2) / (high - low))
-    even: NDArray[np.int64] = np.ceil(place).astype(np.int64)
+    even: Integers = np.ceil(place).astype(np.int64)
     even[level > high] = most // 2
     even[level < low] = -1
     return even

@@ -3,7 +3,8 @@
 One method is one file; :func:`design_noise` finds it by name and checks the result.
 """
 
-from __future__ import annotations
+# mypy: implicit-reexport
+# ruff: noqa: F401
 
 from models.noise_design.design import METHODS, NoiseDesign, design_noise, worst_information
 from models.noise_design.problem import (
@@ -15,17 +16,3 @@ from models.noise_design.problem import (
     posterior_half_width,
     secret_information,
 )
-
-__all__ = [
-    "METHODS",
-    "DesignProblem",
-    "NoiseDesign",
-    "SecretInformation",
-    "conditional_information",
-    "design_noise",
-    "indirect_information",
-    "loss_nats",
-    "posterior_half_width",
-    "secret_information",
-    "worst_information",
-]

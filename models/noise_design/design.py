@@ -13,7 +13,6 @@ from models.exceptions import NoiseDesignError
 from models.noise_design import semidefinite
 from models.noise_design.problem import (
     DesignProblem,
-    Floats,
     block_noise,
     positive_part,
     secret_information,
@@ -22,6 +21,7 @@ from models.noise_design.problem import (
     within_budget,
 )
 from models.noise_design.semidefinite import SemidefiniteSolution
+from models.numerics.arrays import Floats
 
 # Independent noise, the baselines of the papers: at every time, or at the secret times only.
 
@@ -203,11 +203,7 @@ def sdp_b(family: Sequence[Floats]) -> LeastCover:
     from scipy.optimize import minimize
 
     found = minimize(  # type: ignore[call-overload]  # the stubs refuse jac=True with an array
-        lambda flat: _negative_dual(flat, factors),
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options=_SEARCH,
+        lambda flat: _negative_dual(flat, factors), start, jac=True, method="L-BFGS-B", options=_SEARCH
     )
     root, _ = _roots(_spread(factors, found.x.reshape(members, rank, rank)))
     cover = scale * root
@@ -216,9 +212,7 @@ def sdp_b(family: Sequence[Floats]) -> LeastCover:
     gap = 1.0 + scale * float(found.fun) / float(np.trace(cover))
     if not gap <= _LARGEST_GAP:
         raise NoiseDesignError(
-            f"SDP_B must be solved to {_LARGEST_GAP}",
-            gap,
-            "leave times out, or take a shorter length scale",
+            f"SDP_B must be solved to {_LARGEST_GAP}", gap, "leave times out, or take a shorter length scale"
         )
     return LeastCover(cover, max(gap, 0.0))
 
@@ -305,12 +299,7 @@ METHODS = {
     "unrestricted": Method(unrestricted, "closed form and a root in one variable", semidefinite.unrestricted),
     "sdp-a": Method(sdp_a, "closed form and a root in one variable"),
     "multiple": Method(multiple, "L-BFGS on the dual, gap certified"),
-    "multiple-exact": Method(
-        multiple_exact,
-        "closed form",
-        semidefinite.worst_of_all_times,
-        has_closed_form,
-    ),
+    "multiple-exact": Method(multiple_exact, "closed form", semidefinite.worst_of_all_times, has_closed_form),
     "uniform": Method(uniform, "none"),
     "concentrated": Method(concentrated, "none"),
 }

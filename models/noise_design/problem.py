@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.exceptions import NoiseDesignError
 from models.gaussian_process import Conditional, checked_covariance, checked_positions, condition_on, lift
+from models.numerics.arrays import Floats
 
 # Small matrix facts that the noise designs share.
 
-Floats = NDArray[np.float64]
 
 _NEVER = 1e150  # where nothing is spent at such a weight, there is nothing to hide
 

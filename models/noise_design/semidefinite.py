@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from models.exceptions import NoiseDesignError
-from models.noise_design.problem import DesignProblem, Floats, block_noise
+from models.noise_design.problem import DesignProblem, block_noise
+from models.numerics.arrays import Floats
 
 DEFAULT_SOLVER = "clarabel"
 SOLVERS: dict[str, dict[str, Any]] = {

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.numerics.arrays import Floats
 from models.numerics.jit import jit
 
 _HALVINGS = 80  # of an interval of twice the norm: far below a rounding error of it
 
 
-def extreme_eigenvalues(matrix: NDArray[np.float64]) -> tuple[float, float]:
+def extreme_eigenvalues(matrix: Floats) -> tuple[float, float]:
     """The least and the largest eigenvalue of a symmetric ``matrix`` (n, n), finite."""
     _, exponent = math.frexp(float(np.abs(matrix).max()))
     scale = 2.0**exponent  # exact, so that squares of tiny entries do not vanish
@@ -27,7 +27,7 @@ def extreme_eigenvalues(matrix: NDArray[np.float64]) -> tuple[float, float]:
 
 
 @jit
-def _tridiagonal(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _tridiagonal(matrix: Floats) -> tuple[Floats, Floats]:
     """Diagonal (n,) and the entries beside it (n - 1,) of a similar matrix; ``matrix`` is overwritten."""
     size = matrix.shape[0]
     beside = np.zeros(max(size - 1, 0))
@@ -54,13 +54,7 @@ def _tridiagonal(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 
 @jit
-def _reflect(
-    matrix: NDArray[np.float64],
-    mirror: NDArray[np.float64],
-    pushed: NDArray[np.float64],
-    half: float,
-    first: int,
-) -> None:
+def _reflect(matrix: Floats, mirror: Floats, pushed: Floats, half: float, first: int) -> None:
     """``H A H`` with ``H = I - v v^T / half`` on rows and columns from ``first``: a symmetric update."""
     size = matrix.shape[0]
     share = 0.0
@@ -78,7 +72,7 @@ def _reflect(
 
 
 @jit
-def _eigenvalue(diagonal: NDArray[np.float64], beside: NDArray[np.float64], index: int) -> float:
+def _eigenvalue(diagonal: Floats, beside: Floats, index: int) -> float:
     """The eigenvalue at ``index`` in rising order, by halving Gershgorin's interval."""
     low, high = np.inf, -np.inf
     for i in range(diagonal.size):
@@ -94,7 +88,7 @@ def _eigenvalue(diagonal: NDArray[np.float64], beside: NDArray[np.float64], inde
 
 
 @jit
-def _below(diagonal: NDArray[np.float64], beside: NDArray[np.float64], shift: float) -> int:
+def _below(diagonal: Floats, beside: Floats, shift: float) -> int:
     """How many eigenvalues lie below ``shift``: the negative pivots of the matrix less ``shift``."""
     count = 0
     pivot = 1.0

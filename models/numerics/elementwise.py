@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from models.numerics.arrays import Floats
 from models.numerics.jit import jit
 
 
-def exp(values: ArrayLike) -> NDArray[np.float64]:
+def exp(values: ArrayLike) -> Floats:
     """``e^x`` of each entry, any shape; 0 at ``-inf``."""
     found = np.array(values, dtype=np.float64, order="C")
     _exp(found.reshape(-1))
     return found
 
 
-def log(values: ArrayLike) -> NDArray[np.float64]:
+def log(values: ArrayLike) -> Floats:
     """``ln x`` of each entry, any shape; ``-inf`` at 0."""
     found = np.array(values, dtype=np.float64, order="C")
     _log(found.reshape(-1))
@@ -29,12 +30,12 @@ def log(values: ArrayLike) -> NDArray[np.float64]:
 
 
 @jit
-def _exp(values: NDArray[np.float64]) -> None:
+def _exp(values: Floats) -> None:
     for i in range(values.size):
         values[i] = math.exp(values[i])
 
 
 @jit
-def _log(values: NDArray[np.float64]) -> None:
+def _log(values: Floats) -> None:
     for i in range(values.size):
         values[i] = math.log(values[i]) if values[i] > 0.0 else -np.inf

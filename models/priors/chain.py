@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, inline, jit
 
 
@@ -29,19 +29,19 @@ class ChainView(NamedTuple):
     there, 0 where nothing is asked; without rows each place is its own label, asked in every step.
     """
 
-    places: NDArray[np.int32]  # (K,)
-    start: NDArray[np.float64]  # (C, K)
-    column_start: NDArray[np.int32]  # (C, K + 1), offsets into row and value
-    row: NDArray[np.int32]  # (nnz of all slots,)
-    value: NDArray[np.float64]  # (nnz of all slots,)
-    label: NDArray[np.int32]  # (C, K + 1), or (0, K + 1)
+    places: Integers32  # (K,)
+    start: Floats  # (C, K)
+    column_start: Integers32  # (C, K + 1), offsets into row and value
+    row: Integers32  # (nnz of all slots,)
+    value: Floats  # (nnz of all slots,)
+    label: Integers32  # (C, K + 1), or (0, K + 1)
 
 
 class LocalChain(NamedTuple):
     """A chain on ``K`` own places, the law of the place in the horizon's first step, and that step's slot."""
 
     chain: ChainView
-    start: NDArray[np.float64]  # (K,)
+    start: Floats  # (K,)
     first_slot: int
 
 
@@ -76,20 +76,20 @@ class PopulationArrays(NamedTuple):
     is then the plain column-major matrix and need not read the indices.
     """
 
-    slots: NDArray[np.int32]  # (N,) C of each person
-    places_start: NDArray[np.int64]  # (N + 1,)
-    places: NDArray[np.int32]
-    distribution_start: NDArray[np.int64]  # (N + 1,)
-    distribution: NDArray[np.float64]  # C * K a person, slot-major: (cyclo-)stationary
-    column_start_start: NDArray[np.int64]  # (N + 1,)
-    column_start: NDArray[np.int32]  # C * (K + 1) a person, offsets relative to the person's entries
-    entry_start: NDArray[np.int64]  # (N + 1,)
-    row: NDArray[np.int32]
-    value: NDArray[np.float64]
-    initial_start: NDArray[np.int64]  # (N + 1,) empty slice = starts (cyclo-)stationary
-    initial: NDArray[np.float64]  # K a person with a start of its own
-    label_start: NDArray[np.int64]  # (N + 1,) empty slice = each place is its own label
-    label: NDArray[np.int32]  # C * (K + 1) a person with labels, slot-major
+    slots: Integers32  # (N,) C of each person
+    places_start: Integers  # (N + 1,)
+    places: Integers32
+    distribution_start: Integers  # (N + 1,)
+    distribution: Floats  # C * K a person, slot-major: (cyclo-)stationary
+    column_start_start: Integers  # (N + 1,)
+    column_start: Integers32  # C * (K + 1) a person, offsets relative to the person's entries
+    entry_start: Integers  # (N + 1,)
+    row: Integers32
+    value: Floats
+    initial_start: Integers  # (N + 1,) empty slice = starts (cyclo-)stationary
+    initial: Floats  # K a person with a start of its own
+    label_start: Integers  # (N + 1,) empty slice = each place is its own label
+    label: Integers32  # C * (K + 1) a person with labels, slot-major
 
 
 class Rows(NamedTuple):
@@ -98,9 +98,9 @@ class Rows(NamedTuple):
     ``start[k, x] <= j < start[k, x + 1]``; columns within a row increase.
     """
 
-    start: NDArray[np.int64]  # (C, K + 1)
-    column: NDArray[np.int64]  # (nnz of all slots,)
-    value: NDArray[np.float64]  # (nnz of all slots,)
+    start: Integers  # (C, K + 1)
+    column: Integers  # (nnz of all slots,)
+    value: Floats  # (nnz of all slots,)
 
 
 @jit

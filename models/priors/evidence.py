@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorError
+from models.numerics.arrays import Floats, Integers
 from models.numerics.elementwise import exp, log
 from models.priors.packing import Lists, Moves
 from models.priors.population import Population, draw_name
@@ -42,7 +43,7 @@ class Evidence:
     def _positions(self) -> Mapping[str, int]:
         return {person: position for position, person in enumerate(self.people)}
 
-    def of(self, population: Population, person: int) -> NDArray[np.float64]:
+    def of(self, population: Population, person: int) -> Floats:
         """The evidence of the person at this position; :class:`PriorError` where it is for other priors."""
         name, chain = population.people[person], population.chain(person)
         found = self._positions.get(name)
@@ -95,7 +96,7 @@ def posterior_draws(
     return chains_like(population, person, drawn)
 
 
-def chains_like(population: Population, person: int, probability: NDArray[np.float64]) -> Population:
+def chains_like(population: Population, person: int, probability: Floats) -> Population:
     """Chains of the person at this position with other probabilities, as a population of their own.
 
     ``probability`` (D, E) has a row for each chain, in the order of the prior's moves. Places, cycle and an
@@ -126,9 +127,7 @@ def chains_like(population: Population, person: int, probability: NDArray[np.flo
     )
 
 
-def _dirichlet(
-    shape: NDArray[np.float64], group: NDArray[np.int64], random: np.random.Generator
-) -> NDArray[np.float64]:
+def _dirichlet(shape: Floats, group: Integers, random: np.random.Generator) -> Floats:
     """One draw a group, from gamma variables.
 
     By logarithms, as gamma variables of small shapes underflow: ``Gamma(a) = Gamma(a + 1) U^(1 / a)``.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.numerics.arrays import Floats, Integers, Integers32, Words
 from models.numerics.jit import inline, jit, pjit
 from models.priors.chain import PopulationArrays, chain_view
 
@@ -19,7 +20,7 @@ OK, BAD_PLACES, BAD_INDEX, BAD_PROBABILITY, BAD_ROW, DUPLICATE, BAD_INITIAL = ra
 class Lists(NamedTuple):
     """One list a person, one after the other: person ``i`` owns ``values[start[i] : start[i + 1]]``."""
 
-    start: NDArray[np.int64]  # (N + 1,)
+    start: Integers  # (N + 1,)
     values: NDArray[Any]
 
 
@@ -30,23 +31,23 @@ class Moves(NamedTuple):
     with ``probability[j]``. Any order; what is not listed is zero.
     """
 
-    start: NDArray[np.int64]  # (N + 1,)
-    slot: NDArray[np.int32]
-    row: NDArray[np.int32]
-    column: NDArray[np.int32]
-    probability: NDArray[np.float64]
+    start: Integers  # (N + 1,)
+    slot: Integers32
+    row: Integers32
+    column: Integers32
+    probability: Floats
 
 
 class Faults(NamedTuple):
     """What is wrong with each person: code, where (entry, ``slot * K + row`` or place), number found."""
 
     code: NDArray[np.int8]  # (N,) OK or one of the BAD_ codes
-    where: NDArray[np.int64]
-    got: NDArray[np.float64]
+    where: Integers
+    got: Floats
 
 
 @jit
-def _places_fault(places: NDArray[np.int32], location_count: int) -> int:
+def _places_fault(places: Integers32, location_count: int) -> int:
     """Position of the first place that is out of range or below the one before; -1 if none."""
     for x in range(places.size):
         if places[x] < 0 or places[x] >= location_count or (x > 0 and places[x] < places[x - 1]):
@@ -56,12 +57,7 @@ def _places_fault(places: NDArray[np.int32], location_count: int) -> int:
 
 @jit
 def _entry_fault(
-    slots: int,
-    size: int,
-    slot: NDArray[np.int32],
-    row: NDArray[np.int32],
-    column: NDArray[np.int32],
-    probability: NDArray[np.float64],
+    slots: int, size: int, slot: Integers32, row: Integers32, column: Integers32, probability: Floats
 ) -> tuple[int, int]:
     """Code and position of the first entry outside the matrices or that is no probability."""
     for j in range(row.size):
@@ -73,9 +69,7 @@ def _entry_fault(
 
 
 @jit
-def _counting_sort(
-    order: NDArray[np.int64], key: NDArray[np.int64], keys: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counting_sort(order: Integers, key: Integers, keys: int) -> tuple[Integers, Integers]:
     """Stable reordering of ``order`` by ``key[order]``, and where each key begins (keys + 1,)."""
     start = np.zeros(keys + 1, dtype=np.int64)
     for j in range(key.size):
@@ -91,9 +85,7 @@ def _counting_sort(
 
 
 @jit
-def _normalise(
-    probability: NDArray[np.float64], group: NDArray[np.int64], groups: int, out: NDArray[np.float64]
-) -> tuple[int, float]:
+def _normalise(probability: Floats, group: Integers, groups: int, out: Floats) -> tuple[int, float]:
     """Scale each group to sum to one; the first that misses one by more than the tolerance and its sum."""
     total = np.zeros(groups)
     for j in range(group.size):
@@ -108,7 +100,7 @@ def _normalise(
 
 
 @jit
-def _duplicate(order: NDArray[np.int64], row: NDArray[np.int32], start: NDArray[np.int64]) -> int:
+def _duplicate(order: Integers, row: Integers32, start: Integers) -> int:
     """The first entry that names the same move as the one before it in column order; -1 if none."""
     for k in range(start.size - 1):
         for j in range(start[k] + 1, start[k + 1]):
@@ -149,7 +141,7 @@ def _pack_person(moves: Moves, person: int, packed: PopulationArrays) -> tuple[i
 
 
 @jit
-def _initial_fault(initial: NDArray[np.float64], size: int) -> tuple[int, float]:
+def _initial_fault(initial: Floats, size: int) -> tuple[int, float]:
     """Normalise a person's own start in place; where it is wrong (size: length or sum); the number found."""
     if initial.size == 0:
         return -1, 0.0
@@ -198,9 +190,7 @@ def pack(packed: PopulationArrays, moves: Moves, location_count: int) -> Faults:
     return faults
 
 
-def lay_out(
-    slots: NDArray[np.int32], places: Lists, moves_start: NDArray[np.int64], initial: Lists
-) -> PopulationArrays:
+def lay_out(slots: Integers32, places: Lists, moves_start: Integers, initial: Lists) -> PopulationArrays:
     """The arrays of people whose moves are not written yet; the distributions are zeros.
 
     States that share a place have it as their label (:func:`labels_by_place`).
@@ -227,7 +217,7 @@ def lay_out(
     )
 
 
-def labels_by_place(slots: NDArray[np.int32], places: Lists) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def labels_by_place(slots: Integers32, places: Lists) -> tuple[Integers, Integers32]:
     """``label_start`` and ``label`` of people some of whose states share a place; none of all others.
 
     The label of a state is the first state of its place, and every step is asked.
@@ -237,7 +227,7 @@ def labels_by_place(slots: NDArray[np.int32], places: Lists) -> tuple[NDArray[np
     is_repeated[1:] = own[1:] == own[:-1]
     is_repeated[places.start[:-1][np.diff(places.start) > 0]] = False
     people = np.repeat(np.arange(slots.size), np.diff(places.start))
-    found: list[NDArray[np.int32]] = [np.empty(0, dtype=np.int32)]
+    found: list[Integers32] = [np.empty(0, dtype=np.int32)]
     length = np.zeros(slots.size, dtype=np.int64)
     for person in np.unique(people[is_repeated]).tolist():
         repeated = is_repeated[places.start[person] : places.start[person + 1]]
@@ -247,19 +237,14 @@ def labels_by_place(slots: NDArray[np.int32], places: Lists) -> tuple[NDArray[np
     return offsets_of(length), np.concatenate(found)
 
 
-def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+def offsets_of(lengths: ArrayLike) -> Integers:
     """Where each of consecutive pieces begins, and the end of the last."""
     return np.concatenate(([0], np.cumsum(np.asarray(lengths, dtype=np.int64)))).astype(np.int64)
 
 
 @pjit(lambda population, *_: population.slots.size, least=256)
 def unpack_columns(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    slot: NDArray[np.int32],
-    row: NDArray[np.int32],
-    column: NDArray[np.int32],
+    begin: int, end: int, population: PopulationArrays, slot: Integers32, row: Integers32, column: Integers32
 ) -> None:
     """Write slot, row and column of every entry, in the order of ``population.value``."""
     for person in range(begin, end):
@@ -284,9 +269,7 @@ def _mixed(digest: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @pjit(lambda start, *_: start.size - 1, least=1024)
-def mix_in(
-    begin: int, end: int, start: NDArray[np.int64], words: NDArray[Any], digest: NDArray[np.uint64]
-) -> None:
+def mix_in(begin: int, end: int, start: Integers, words: NDArray[Any], digest: Words) -> None:
     """Add ``words[start[i] : start[i + 1]]`` and their number to the ``digest`` (N,) of person ``i``."""
     for person in range(begin, end):
         found = _mixed(digest[person], np.uint64(start[person + 1] - start[person]))
@@ -296,9 +279,7 @@ def mix_in(
 
 
 @jit
-def split_unequal(
-    order: NDArray[np.int64], start: NDArray[np.int64], words: NDArray[Any], first: NDArray[np.int64]
-) -> None:
+def split_unequal(order: Integers, start: Integers, words: NDArray[Any], first: Integers) -> None:
     """Give people of ``order`` whose words differ from those of their ``first`` (N,) a group of their own."""
     for person in order:
         other = first[person]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.arguments import checked
 from models.exceptions import PositionError, PriorError
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import (
     Lists,
@@ -76,7 +77,7 @@ def _kept_moves(moves: Moves) -> Moves:
     return Moves(before[moves.start], slot, row, column, moves.probability[kept])
 
 
-def _taken_people(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
+def _taken_people(arrays: PopulationArrays, index: Integers) -> PopulationArrays:
     """The arrays of the people at ``index``."""
     taken: dict[str, Any] = {"slots": arrays.slots[index]}
     for offsets, contents in _CONTENTS.items():
@@ -101,7 +102,7 @@ def _joined_people(parts: Sequence[PopulationArrays]) -> PopulationArrays:
     return PopulationArrays(**joined)
 
 
-def _words_of(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+def _words_of(arrays: PopulationArrays) -> list[tuple[Integers, NDArray[Any]]]:
     """Everything that makes two priors equal: offsets, and numbers of up to 64 bits, compared bit by bit."""
     return [
         (arrays.places_start, arrays.places),
@@ -173,10 +174,10 @@ class Population:
     arrays: PopulationArrays
     assumed: str | None = None
     fitted: FittedWindows | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     drawn: Population | None = None
-    effective_from: NDArray[np.int64] | None = None
-    told: NDArray[np.bool_] | None = None
+    effective_from: Integers | None = None
+    told: Flags | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are not positive numbers, and steps that are none."""
@@ -225,7 +226,7 @@ class Population:
         places: Lists,
         moves: Moves,
         *,
-        slots: NDArray[np.int32],
+        slots: Integers32,
         initial: Lists | None = None,
         location_names: Sequence[str] | None = None,
     ) -> Population:
@@ -280,15 +281,15 @@ class Population:
         """A short name of the drawn chains; None where the priors are accounted."""
         return None if self.drawn is None else self.drawn.fingerprint[:16]
 
-    def chains_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+    def chains_of(self, people: Integers) -> Integers:
         """Positions of these people's chains among the accounted ones, in the order of the people."""
         return (people[:, np.newaxis] * self.draws + np.arange(self.draws)).reshape(-1)
 
-    def any_draw(self, chains: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def any_draw(self, chains: Flags) -> Flags:
         """Whether it is true for any of a person's chains, (N,), from the truth for each accounted chain."""
         return np.asarray(chains.reshape(-1, self.draws).any(axis=1), dtype=np.bool_)
 
-    def mean_draw(self, chains: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mean_draw(self, chains: Floats) -> Floats:
         """The mean over each person's chains, (N,), added in a fixed order, for the same bits everywhere."""
         if self.draws == 1:
             return chains
@@ -303,7 +304,7 @@ class Population:
         return float(sum(array.nbytes for array in self.arrays)) / max(len(self), 1)
 
     @cached_property
-    def stands_for(self) -> NDArray[np.int64] | None:
+    def stands_for(self) -> Integers | None:
         """How many people each persona stands for, (N,), at least one: the weight in whole people.
 
         None where each prior is of one person. Weights 0.2, 1.5 and 7 are 1, 2 and 7 people.
@@ -313,7 +314,7 @@ class Population:
         return np.maximum(1, np.floor(self.weights + 0.5)).astype(np.int64)
 
     @property
-    def people_each(self) -> NDArray[np.int64]:
+    def people_each(self) -> Integers:
         """How many people each prior stands for, (N,); ones without personas."""
         return np.ones(len(self), dtype=np.int64) if self.stands_for is None else self.stands_for
 
@@ -346,7 +347,7 @@ class Population:
         return digest.hexdigest()
 
     @cached_property
-    def alike(self) -> NDArray[np.int64]:
+    def alike(self) -> Integers:
         """For each person the first one with an equal prior and start, (N,): mostly the person."""
         words = _words_of(self.arrays)
         digest = np.zeros(len(self), dtype=np.uint64)
@@ -384,7 +385,7 @@ class Population:
         return person
 
     @checked(PriorError)
-    def initial(self, person: int) -> NDArray[np.float64] | None:
+    def initial(self, person: int) -> Floats | None:
         """The person's initial distribution (K,), or None for the (cyclo-)stationary one."""
         self._known(person)
         begin, end = self.arrays.initial_start[person : person + 2]
@@ -408,7 +409,7 @@ class Population:
         """All priors, one after the other."""
         return (self.prior(person) for person in range(len(self)))
 
-    def subset(self, chosen: Sequence[int] | NDArray[np.int64]) -> Population:
+    def subset(self, chosen: Sequence[int] | Integers) -> Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
         drawn = self.drawn
@@ -483,7 +484,7 @@ def draw_name(person: str, number: int) -> str:
     return f"{person}, draw {number}"
 
 
-def _names(location_names: Sequence[str] | None, places: NDArray[np.int32]) -> tuple[str, ...]:
+def _names(location_names: Sequence[str] | None, places: Integers32) -> tuple[str, ...]:
     """The given names, or the indices up to the highest place."""
     if location_names is not None:
         return tuple(location_names)
@@ -516,9 +517,9 @@ class Unchecked(NamedTuple):
 
     person: str
     slots: int
-    places: NDArray[np.int32]
+    places: Integers32
     moves: Moves
-    initial: NDArray[np.float64]  # empty for the stationary start
+    initial: Floats  # empty for the stationary start
     weight: float | None = None
     effective_from: int | None = None
 

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from models.arguments import checked
 from models.calendar import Calendar
 from models.exceptions import PriorError
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.priors.chain import ChainView, PopulationArrays, chain_view, rows_of
 from models.priors.packing import (
     BAD_INDEX,
@@ -33,7 +34,7 @@ from models.priors.stationary_kernel import cyclo_stationary
 
 
 def check_lists(
-    people: Sequence[str], slots: NDArray[np.int32], places: Lists, moves: Moves, initial: Lists
+    people: Sequence[str], slots: Integers32, places: Lists, moves: Moves, initial: Lists
 ) -> None:
     """:class:`PriorError` unless every person's lists lie inside the arrays and have the right lengths.
 
@@ -77,7 +78,7 @@ def _check_kind(name: str, array: NDArray[Any], kinds: str) -> None:
         )
 
 
-def _check_starts(name: str, starts: NDArray[np.int64], people: int, contents: int) -> None:
+def _check_starts(name: str, starts: Integers, people: int, contents: int) -> None:
     """Refuse offsets that do not rise from 0 to the end of the contents."""
     are_whole = starts.ndim == 1 and starts.dtype.kind in "iu"
     fits = are_whole and starts.size == people + 1 and starts[0] == 0 and starts[-1] == contents
@@ -190,9 +191,9 @@ class MovementPrior:
     """
 
     person: str
-    places: NDArray[np.int32]
+    places: Integers32
     transitions: tuple[csr_array, ...]
-    initial: NDArray[np.float64] | None = None
+    initial: Floats | None = None
 
     def __post_init__(self) -> None:
         """Check everything, then keep the checked and normalised form."""
@@ -330,7 +331,7 @@ class _Columns(NamedTuple):
     """A checked person: the column form, its distribution still zero, and the initial one if given."""
 
     view: ChainView
-    initial: NDArray[np.float64] | None
+    initial: Floats | None
 
 
 def transition_matrices(chain: ChainView) -> tuple[csr_array, ...]:
@@ -357,19 +358,12 @@ def _moves(transitions: Sequence[csr_array]) -> Moves:
     return _of_one(slot, row, column, value[kept].astype(np.float64))
 
 
-def _of_one(
-    slot: NDArray[np.int32],
-    row: NDArray[np.int32],
-    column: NDArray[np.int32],
-    probability: NDArray[np.float64],
-) -> Moves:
+def _of_one(slot: Integers32, row: Integers32, column: Integers32, probability: Floats) -> Moves:
     """The moves of a single person."""
     return Moves(np.array([0, row.size], dtype=np.int64), slot, row, column, probability)
 
 
-def _columns(
-    person: str, places: NDArray[np.int32], slots: int, moves: Moves, initial: NDArray[np.float64] | None
-) -> _Columns:
+def _columns(person: str, places: Integers32, slots: int, moves: Moves, initial: Floats | None) -> _Columns:
     """Check one person and convert it to column form."""
     start = np.empty(0) if initial is None else initial
     packed = lay_out(
@@ -404,7 +398,7 @@ def moves_of(person: str, triplets: Triplets) -> Moves:
     return moves
 
 
-def whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
+def whole(person: str, what: str, values: ArrayLike) -> Integers32:
     """Indices as a new list; anything but whole numbers is refused, never rounded."""
     found = _flat_list(person, what, np.asarray(values))
     if found.size and found.dtype.kind not in "iu":
@@ -423,7 +417,7 @@ def whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
     return narrow
 
 
-def real(person: str, what: str, values: ArrayLike) -> NDArray[np.float64]:
+def real(person: str, what: str, values: ArrayLike) -> Floats:
     """Probabilities as a list; :class:`PriorError` for what is no list of numbers."""
     found = _flat_list(person, what, np.asarray(values))
     if found.size and found.dtype.kind not in "iuf":
@@ -451,13 +445,8 @@ def _shape_error(person: str, shape: tuple[int, ...], size: int | None = None) -
 
 
 def law_at(
-    chain: ChainView,
-    law: NDArray[np.float64] | None,
-    begin: int,
-    step: int,
-    first_slot: int,
-    calendar: Calendar | None,
-) -> NDArray[np.float64]:
+    chain: ChainView, law: Floats | None, begin: int, step: int, first_slot: int, calendar: Calendar | None
+) -> Floats:
     """Where a person is at a ``step`` who had this law at step ``begin``, over the chain's places, (K,).
 
     None for a law that the chain keeps. ``first_slot`` is the slot of step 0.

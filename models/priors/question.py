@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import PriorError
+from models.numerics.arrays import Integers
 from models.priors.chain import PopulationArrays
 from models.priors.packing import offsets_of
 from models.priors.population import Population
@@ -140,7 +140,7 @@ class Question:
             drawn = replace(drawn, arrays=self._labelled(drawn.arrays, group))
         return replace(population, arrays=self._labelled(population.arrays, group), drawn=drawn)
 
-    def _group_of(self, names: Sequence[str]) -> NDArray[np.int64]:
+    def _group_of(self, names: Sequence[str]) -> Integers:
         """The number of what is to be guessed at each location, (M,)."""
         if not self.groups:
             return np.arange(len(names))
@@ -156,7 +156,7 @@ class Question:
             group[[position[place] for place in places]] = number
         return group
 
-    def _labelled(self, arrays: PopulationArrays, group: NDArray[np.int64]) -> PopulationArrays:
+    def _labelled(self, arrays: PopulationArrays, group: Integers) -> PopulationArrays:
         """The chains with a label for each state and slot."""
         weights = np.ones(1, dtype=np.int32) if self.weights is None else np.array(self.weights, np.int32)
         arrays = _in_cycles_of(arrays, weights.size, self.name)
@@ -194,7 +194,7 @@ def _in_cycles_of(arrays: PopulationArrays, slots: int, name: str) -> Population
     if (times == 1).all():
         return arrays
 
-    def again(start: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def again(start: Integers) -> tuple[Integers, Integers, Integers]:
         """Where everybody's numbers begin, which they are, and how many entries of the person are before."""
         length = np.diff(start)
         begins, person = offsets_of(length * times), np.repeat(np.arange(times.size), length * times)

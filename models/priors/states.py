@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from models.arguments import checked
 from models.exceptions import PriorError
+from models.numerics.arrays import Floats, Integers
 from models.priors.chain import ChainView
 from models.priors.prior import MovementPrior
 from models.priors.question import Question
@@ -185,7 +186,7 @@ def states_that_look_like_places(view: ChainView, covered: Sequence[Sequence[int
     return tuple(groups[0].tolist())
 
 
-def _numbers(person: str, what: str, given: ArrayLike) -> NDArray[np.float64]:
+def _numbers(person: str, what: str, given: ArrayLike) -> Floats:
     """An array of numbers; :class:`PriorError` for anything else."""
     try:
         found = np.asarray(given, dtype=np.float64)
@@ -196,7 +197,7 @@ def _numbers(person: str, what: str, given: ArrayLike) -> NDArray[np.float64]:
     return found
 
 
-def _own_places(person: str, places: ArrayLike | None, size: int) -> NDArray[np.int64]:
+def _own_places(person: str, places: ArrayLike | None, size: int) -> Integers:
     own = np.arange(size) if places is None else np.asarray(places)
     if own.shape != (size,) or own.dtype.kind not in "iu":
         raise PriorError(

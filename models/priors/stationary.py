@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from models.numerics.arrays import Floats, Integers
 from models.priors.chain import ChainView
 from models.priors.prior import MovementPrior, transition_matrices
 from models.priors.stationary_kernel import TRANSIENT, absorption, closed_classes, cycle_product
@@ -25,7 +26,7 @@ class ClosedClass:
     places.
     """
 
-    members: NDArray[np.int64]
+    members: Integers
     weight: float
 
 
@@ -37,9 +38,9 @@ class StationaryDistribution:
     its own equilibrium with its ``weight``. ``transient`` places (in slot 0) have probability exactly zero.
     """
 
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     classes: tuple[ClosedClass, ...]
-    transient: NDArray[np.int64]
+    transient: Integers
 
     @property
     def is_irreducible(self) -> bool:
@@ -85,7 +86,7 @@ def _largest_eigenvalues(transitions: Sequence[csr_array]) -> NDArray[Any]:
 
     size = transitions[0].shape[0]
 
-    def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def apply(vector: Floats) -> Floats:
         for matrix in reversed(transitions):
             vector = matrix @ vector
         return vector

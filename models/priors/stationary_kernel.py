@@ -8,8 +8,8 @@ accurate to a few rounding errors however close to deterministic the chain is.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from models.numerics.arrays import Floats, Integers32
 from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import PopulationArrays, chain_view
 
@@ -20,16 +20,14 @@ _STRIP = 512  # columns of the panel that stay in the cache while rows pass
 
 
 @bare_jit
-def add_scaled(target: NDArray[np.float64], scale: float, row: NDArray[np.float64]) -> None:
+def add_scaled(target: Floats, scale: float, row: Floats) -> None:
     """``target += scale * row``, without an array in between."""
     for x in range(target.size):
         target[x] += scale * row[x]
 
 
 @jit
-def cycle_product(
-    column_start: NDArray[np.int32], row: NDArray[np.int32], value: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def cycle_product(column_start: Integers32, row: Integers32, value: Floats) -> Floats:
     """The dense matrix (K, K) of one whole cycle, ``P_0 P_1 ... P_{C-1}``, of a chain in column form."""
     slots, size = column_start.shape[0], column_start.shape[1] - 1
     product = np.zeros((size, size))  # transposed while we build it: product[y, x]
@@ -48,11 +46,7 @@ def cycle_product(
 
 @bare_jit
 def push_forward(
-    distribution: NDArray[np.float64],
-    column_start: NDArray[np.int32],
-    row: NDArray[np.int32],
-    value: NDArray[np.float64],
-    out: NDArray[np.float64],
+    distribution: Floats, column_start: Integers32, row: Integers32, value: Floats, out: Floats
 ) -> None:
     """``out[y] = sum_x distribution[x] P[x, y]`` for one slot's matrix, scaled to sum to one."""
     total = 0.0
@@ -67,7 +61,7 @@ def push_forward(
 
 
 @jit
-def _reach(matrix: NDArray[np.float64], origin: int, backward: bool, queue: NDArray[np.int32]) -> int:
+def _reach(matrix: Floats, origin: int, backward: bool, queue: Integers32) -> int:
     """Fill ``queue`` with ``origin`` and the states reachable from it (or reaching it); their number."""
     size = matrix.shape[0]
     seen = np.zeros(size, dtype=np.bool_)
@@ -87,9 +81,7 @@ def _reach(matrix: NDArray[np.float64], origin: int, backward: bool, queue: NDAr
 
 
 @jit
-def _descend(
-    matrix: NDArray[np.float64], origin: int, ahead: NDArray[np.int32], behind: NDArray[np.int32]
-) -> tuple[int, int]:
+def _descend(matrix: Floats, origin: int, ahead: Integers32, behind: Integers32) -> tuple[int, int]:
     """Walk from ``origin`` down to a closed class: ``ahead`` becomes it, ``behind`` what reaches it."""
     state = origin
     while True:
@@ -109,7 +101,7 @@ def _descend(
 
 
 @jit
-def closed_classes(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int32], int]:
+def closed_classes(matrix: Floats) -> tuple[Integers32, int]:
     """Label (K,) of each state's closed class, by lowest member, else ``TRANSIENT``; their number."""
     size = matrix.shape[0]
     labels = np.full(size, _UNSEEN, dtype=np.int32)
@@ -128,7 +120,7 @@ def closed_classes(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int32], int]
 
 
 @jit
-def _in_order(labels: NDArray[np.int32], classes: int) -> NDArray[np.int32]:
+def _in_order(labels: Integers32, classes: int) -> Integers32:
     """Renumber closed classes by their lowest member."""
     number = np.full(classes, -1, dtype=np.int32)
     met = 0
@@ -142,7 +134,7 @@ def _in_order(labels: NDArray[np.int32], classes: int) -> NDArray[np.int32]:
 
 
 @jit
-def _fold(matrix: NDArray[np.float64], state: int, first: int, leaving: NDArray[np.float64]) -> None:
+def _fold(matrix: Floats, state: int, first: int, leaving: Floats) -> None:
     """Fold ``state`` into the states before it, completely for rows from ``first``, else within the panel."""
     for j in range(state):
         leaving[state] += matrix[state, j]
@@ -158,7 +150,7 @@ def _fold(matrix: NDArray[np.float64], state: int, first: int, leaving: NDArray[
 
 
 @jit
-def eliminate(matrix: NDArray[np.float64], stop: int) -> NDArray[np.float64]:
+def eliminate(matrix: Floats, stop: int) -> Floats:
     """Fold states ``K-1, ..., stop`` into those before them, in place; each one's mass of leaving (K,).
 
     Afterwards the first ``stop`` rows are the chain watched only on the first ``stop`` states. Works panel by
@@ -181,7 +173,7 @@ def eliminate(matrix: NDArray[np.float64], stop: int) -> NDArray[np.float64]:
 
 
 @jit
-def gth(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def gth(matrix: Floats) -> Floats:
     """Stationary distribution (K,) of an irreducible matrix, overwritten; the diagonal is not read."""
     size = matrix.shape[0]
     leaving = eliminate(matrix, 1)
@@ -203,7 +195,7 @@ def gth(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @jit
-def absorption(matrix: NDArray[np.float64], labels: NDArray[np.int32], classes: int) -> NDArray[np.float64]:
+def absorption(matrix: Floats, labels: Integers32, classes: int) -> Floats:
     """Probability (R,) of ending in each closed class, started uniformly over all states."""
     size = matrix.shape[0]
     position = labels.copy()
@@ -226,9 +218,7 @@ def absorption(matrix: NDArray[np.float64], labels: NDArray[np.int32], classes: 
 
 
 @jit
-def settle(
-    matrix: NDArray[np.float64], labels: NDArray[np.int32], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def settle(matrix: Floats, labels: Integers32, weights: Floats) -> Floats:
     """The Cesàro limit (K,): each closed class in its own equilibrium, with its weight; zero elsewhere."""
     result = np.zeros(labels.size)
     for label in range(weights.size):
@@ -242,12 +232,7 @@ def settle(
 
 
 @jit
-def cyclo_stationary(
-    column_start: NDArray[np.int32],
-    row: NDArray[np.int32],
-    value: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+def cyclo_stationary(column_start: Integers32, row: Integers32, value: Floats, out: Floats) -> None:
     """Fill ``out`` (C, K): the limit from the uniform start in slot 0, then pushed on slot by slot."""
     product = cycle_product(column_start, row, value)
     labels, classes = closed_classes(product)

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.calendar import Calendar, StepMoves
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import offsets_of
@@ -39,13 +39,13 @@ class ChainOnTheClock(NamedTuple):
 class _Stretch(NamedTuple):
     """:class:`StepMoves` of several cycles, one after the other."""
 
-    slot: NDArray[np.int32]  # (cycles, n)
-    start: NDArray[np.int64]  # (cycles, n + 1), offsets into by
-    by: NDArray[np.int32]
+    slot: Integers32  # (cycles, n)
+    start: Integers  # (cycles, n + 1), offsets into by
+    by: Integers32
 
 
 @jit
-def _moved(chain: ChainView, by: NDArray[np.int32]) -> NDArray[np.float64]:
+def _moved(chain: ChainView, by: Integers32) -> Floats:
     """The product of the matrices of these slots, (K, K)."""
     places = chain.places.size
     found = np.zeros((places, places))
@@ -59,7 +59,7 @@ def _moved(chain: ChainView, by: NDArray[np.int32]) -> NDArray[np.float64]:
 
 
 @jit
-def _entry_count(chain: ChainView, start: NDArray[np.int64], by: NDArray[np.int32]) -> int:
+def _entry_count(chain: ChainView, start: Integers, by: Integers32) -> int:
     """How many moves of positive probability the stretch has."""
     count = 0
     for t in range(start.size - 1):
@@ -75,13 +75,7 @@ def _entry_count(chain: ChainView, start: NDArray[np.int64], by: NDArray[np.int3
 
 
 @jit
-def _unroll(
-    chain: ChainView,
-    slot: NDArray[np.int32],
-    start: NDArray[np.int64],
-    by: NDArray[np.int32],
-    unrolled: ChainView,
-) -> None:
+def _unroll(chain: ChainView, slot: Integers32, start: Integers, by: Integers32, unrolled: ChainView) -> None:
     """Write the chain of the stretch."""
     places, at = chain.places.size, 0
     for t in range(slot.size):
@@ -108,12 +102,7 @@ def _unroll(
 
 @pjit(lambda population, *_: population.slots.size, least=256)
 def _count_entries(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    cycle: NDArray[np.int64],
-    stretch: _Stretch,
-    entries: NDArray[np.int64],
+    begin: int, end: int, population: PopulationArrays, cycle: Integers, stretch: _Stretch, entries: Integers
 ) -> None:
     for person in range(begin, end):
         chain = chain_view(population, person)
@@ -125,7 +114,7 @@ def _unroll_all(
     begin: int,
     end: int,
     population: PopulationArrays,
-    cycle: NDArray[np.int64],
+    cycle: Integers,
     stretch: _Stretch,
     unrolled: PopulationArrays,
 ) -> None:
@@ -177,9 +166,7 @@ def unrolled_arrays(
 
 
 @pjit(lambda unrolled, *_: unrolled.slots.size, least=256)
-def _carry(
-    begin: int, end: int, unrolled: PopulationArrays, laws: NDArray[np.float64], row: NDArray[np.int64]
-) -> None:
+def _carry(begin: int, end: int, unrolled: PopulationArrays, laws: Floats, row: Integers) -> None:
     for person in range(begin, end):
         law = laws[unrolled.initial_start[person] : unrolled.initial_start[person + 1]]
         if law.size == 0:
@@ -191,9 +178,7 @@ def _carry(
             push_forward(chain.start[t], chain.column_start[t], chain.row, chain.value, chain.start[t + 1])
 
 
-def carried_arrays(
-    unrolled: PopulationArrays, laws: NDArray[np.float64], row: NDArray[np.int64]
-) -> PopulationArrays:
+def carried_arrays(unrolled: PopulationArrays, laws: Floats, row: Integers) -> PopulationArrays:
     """Unrolled chains in which everybody's start in each slot is the law that they really have there.
 
     ``laws``, packed like ``PopulationArrays.initial``, are those in slot ``row`` (N,) of people with an
@@ -244,7 +229,7 @@ def chain_on_the_clock(
     return ChainOnTheClock(unrolled, 0)
 
 
-def settled_laws(population: Population, calendar: Calendar, positions: NDArray[np.int64]) -> Population:
+def settled_laws(population: Population, calendar: Calendar, positions: Integers) -> Population:
     """The population in which all whose cycle has holidays start with the law at a position (N,).
 
     Carried on from step to step it stays the right law when they have left their cycle. Others, and those

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.keys import NoiseKey, batch_message, reading_message
 from models.mechanisms import DrawnPerWindow, Mechanism, PublishesTiers
+from models.numerics.arrays import Integers, Words
 
 _VERSION = "version"  # a parameter in the message from which noise is drawn
 MAX_COUNT = 2**53  # every JSON reader reads it as an integer; with noise it fits in 64 bits
@@ -85,7 +85,7 @@ def publish_step(
 
 
 def _published(
-    mechanism: Mechanism, counts: NDArray[np.int64], words: NDArray[np.uint64], clamp_negative: bool
+    mechanism: Mechanism, counts: Integers, words: Words, clamp_negative: bool
 ) -> Sequence[PublishedValue]:
     """The values of a batch of counts with one mechanism."""
     least = 0 if clamp_negative else np.iinfo(np.int64).min
@@ -132,7 +132,7 @@ def _words(
     mechanism: Mechanism,
     batch: Sequence[CountToPublish],
     version: int,
-) -> NDArray[np.uint64]:
+) -> Words:
     """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
     if mechanism.is_exact or not mechanism.is_released:
         return np.zeros((len(batch), 2), dtype=np.uint64)

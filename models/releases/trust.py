@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.arguments import checked
 from models.exceptions import MechanismError
+from models.numerics.arrays import Floats
 
 Measure = Literal["shortest-path", "resistance"]
 
@@ -75,7 +75,7 @@ class TrustGraph:
         return dict(zip(self.members, values.tolist(), strict=True))
 
 
-def _resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[np.float64]:
+def _resistance_distances(lengths: Floats, owner: int) -> Floats:
     """Electrical resistance between ``owner`` and each member (n,), where an edge's resistance is its length.
 
     inf where there is no path. ``R_ij = G_ii + G_jj - 2 G_ij`` with ``G`` the pseudo-inverse of the Laplacian

@@ -33,19 +33,17 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.frontier_kernel import (
     FrontierEffort,
+    FrontierQuestion,
     Scores,
     frontier_by_score,
-    frontier_effort,
     raw_channels,
 )
-from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure.step_information.likelihood_levels import LevelTables, OwnChannels
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import bare_jit, jit
-from models.priors.chain import LocalChain
 
 SHOWN = 1e-8  # probability with which a count may be shown as it is: to be added to the bound
 _MOST_SCORES = 64
@@ -79,7 +77,7 @@ def _quantile(probability: float) -> float:
 
 
 @jit
-def normal_shifts(tables: LevelTables) -> NDArray[np.float64]:
+def normal_shifts(tables: LevelTables) -> Floats:
     """The shift of a normal value that tells as much as each channel's outputs, (C,); infinite if exact.
 
     But with probability ``SHOWN`` the count is shown as it is. The errors of all tests lie above the chords
@@ -106,19 +104,14 @@ class _Line(NamedTuple):
     out.
     """
 
-    won: NDArray[np.float64]  # (R, N)
-    together: NDArray[np.float64]  # (N,), of all laws
-    score: NDArray[np.float64]  # (N,), in D^2
-    distance: NDArray[np.float64]  # (N,), D
+    won: Floats  # (R, N)
+    together: Floats  # (N,), of all laws
+    score: Floats  # (N,), in D^2
+    distance: Floats  # (N,), D
 
 
 @jit
-def _scores(
-    marginal: NDArray[np.float64],
-    time: NDArray[np.int64],
-    cover: NDArray[np.bool_],
-    shift: NDArray[np.float64],
-) -> tuple[Scores, float, float]:
+def _scores(marginal: Floats, time: Integers, cover: Flags, shift: Floats) -> tuple[Scores, float, float]:
     """The scores of what noised counts show, ``D^2`` where nothing is shown, and the unit of the scores."""
     steps, places = marginal.shape
     unit, count, nought, nothing = 0.0, _MOST_SCORES + 1, 0, 0.0
@@ -149,11 +142,7 @@ def _scores(
 
 @jit
 def _weighed(
-    time: NDArray[np.int64],
-    cover: NDArray[np.bool_],
-    shift: NDArray[np.float64],
-    lift: NDArray[np.int64],
-    tilt: float,
+    time: Integers, cover: Flags, shift: Floats, lift: Integers, tilt: float
 ) -> tuple[OwnChannels, float]:
     """Exact counts as they are, others as weights of paths, at most 1 a step; logarithm of what they lack."""
     count, lacking = time.size, 0.0
@@ -176,9 +165,7 @@ def _weighed(
 
 
 @jit
-def _lower(
-    line: _Line, tilt: float, log_gamma: float, least: NDArray[np.float64], lowest: NDArray[np.float64]
-) -> tuple[float, float]:
+def _lower(line: _Line, tilt: float, log_gamma: float, least: Floats, lowest: Floats) -> tuple[float, float]:
     """Lower the bound of each law, ``lowest`` (R,), with one ``gamma``; their sum with it, and its slope.
 
     The slope is that in ``log_gamma``; the sum is convex in ``gamma``, so there is one valley.
@@ -203,9 +190,7 @@ def _lower(
 
 
 @jit
-def _go_down(
-    line: _Line, tilt: float, log_gamma: float, least: NDArray[np.float64], lowest: NDArray[np.float64]
-) -> None:
+def _go_down(line: _Line, tilt: float, log_gamma: float, least: Floats, lowest: Floats) -> None:
     """Lower the bounds with values of ``gamma`` down the slope, by steps doubled until it turns, then halved.
 
     ``gamma`` stays so small that nothing matters which was too small for a number in ``least``.
@@ -226,25 +211,16 @@ def _go_down(
 
 
 @jit
-def told_apart(
-    person: LocalChain,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-    time: NDArray[np.int64],
-    cover: NDArray[np.bool_],
-    shift: NDArray[np.float64],
-    outside: Outside,
-    mistakes: int,
-    vectors: int,
-) -> float:
+def told_apart(asked: FrontierQuestion, hits: Flags, time: Integers, cover: Flags, shift: Floats) -> float:
     """Bound on the success of who sees the sensor-steps behind ``hits`` (T, K), and the laws outside.
 
     ``time``, ``cover`` (G, K) and ``shift`` (G,) are those of the sensor-steps; nobody is shown from outside.
     ``SHOWN`` and what outputs leave out is to be added.
     """
-    effort, one = frontier_effort(vectors), Scores(np.zeros(hits.shape, np.int64), 1, 0)
+    person, marginal, mistakes, outside, effort = asked
+    one = Scores(np.zeros(hits.shape, np.int64), 1, 0)
     scores, nothing, unit = _scores(marginal, time, cover, shift)
-    won = frontier_by_score(person, raw_channels(hits), marginal, mistakes, outside, effort, scores)
+    won = frontier_by_score(asked, raw_channels(hits), scores)
     score = unit * (np.arange(scores.size).astype(np.float64) - scores.nought)
     rounded = _OF_SQUARES * (2 + time.size) * (nothing + np.abs(score))
     distance, together = np.sqrt(np.maximum(nothing + score + rounded, _ROUNDING)), won.sum(axis=0)
@@ -261,8 +237,10 @@ def told_apart(
         if number >= _TILTS:
             tilt = _SMALL_TILT * (_TILTS + 1 - number)
         channels, lacking = _weighed(time, cover, shift, scores.lift, tilt * unit)
-        finer = FrontierEffort(vectors, effort.tolerance * math.exp(-lacking), effort.expansions, -1)
-        least = frontier_by_score(person, channels, marginal, mistakes, outside, finer, one)[:, 0]
+        tolerance = effort.tolerance * math.exp(-lacking)
+        finer = FrontierEffort(effort.vectors, tolerance, effort.expansions, -1)
+        again = FrontierQuestion(person, marginal, mistakes, outside, finer)
+        least = frontier_by_score(again, channels, one)[:, 0]
         least *= math.exp(lacking) if lacking <= _MOST_LOG else np.inf
         least[np.isnan(least)] = np.inf
         _go_down(line, tilt, -tilt * usual, least, lowest)

@@ -13,17 +13,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.levels_bound import LEVELS
 from accounting.bounds.noised.sandwich_bound import SANDWICH
-from accounting.bounds.patterns import (
-    LEAST_PATTERN,
-    Size,
-    affordable_vectors,
-    trajectories,
-    usable_order,
-)
+from accounting.bounds.patterns import LEAST_PATTERN, Size, affordable_vectors, trajectories, usable_order
 from accounting.bounds.patterns.frontier_bound import least_raw_success
 from accounting.bounds.patterns.moment import moment_kernel
 from accounting.bounds.patterns.raw_success_kernel import unobserved
@@ -31,6 +24,7 @@ from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.numerics import divergence_root
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import jit, pjit
 from models.priors.chain import LocalChain
 
@@ -40,14 +34,14 @@ from models.priors.chain import LocalChain
 class SensorSteps(NamedTuple):
     """The noised sensor-steps that can see the person, and what exact sensors see."""
 
-    step: NDArray[np.int64]  # (n,)
-    cover: NDArray[np.bool_]  # (n, K), the own places they count at
-    reveal: NDArray[np.float64]  # (n,), how likely they show the raw count
-    always: NDArray[np.bool_]  # (T, K), seen exactly
+    step: Integers  # (n,)
+    cover: Flags  # (n, K), the own places they count at
+    reveal: Floats  # (n,), how likely they show the raw count
+    always: Flags  # (T, K), seen exactly
 
 
 @jit
-def kept_hits(sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def kept_hits(sensors: SensorSteps, kept: Flags) -> Flags:
     """Where a hit is seen, (T, K), when only some of the sensor-steps are kept; ``kept`` (n,)."""
     hits = sensors.always.copy()
     for sensor in range(sensors.step.size):
@@ -60,13 +54,13 @@ def kept_hits(sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.bool_
 def _fill_kept_sets(
     begin: int,
     end: int,
-    values: NDArray[np.float64],
+    values: Floats,
     person: LocalChain,
-    marginal: NDArray[np.float64],
-    powers: NDArray[np.float64],
+    marginal: Floats,
+    powers: Floats,
     guess: float,
     sensors: SensorSteps,
-    kept: NDArray[np.bool_],
+    kept: Flags,
     mistakes: int,
     vectors: int,
     order: int,
@@ -112,15 +106,15 @@ class Erasure:
 class KeptSets:
     """Sets of kept sensor-steps (S, n), each with its probability (S,)."""
 
-    kept: NDArray[np.bool_]
-    probability: NDArray[np.float64]
+    kept: Flags
+    probability: Floats
 
 
 def sensor_steps(exposure: Exposure) -> SensorSteps:
     """Which noised sensors see the person when; those where the person cannot be are left out."""
     always = np.zeros_like(exposure.hits)
     steps: list[int] = []
-    covers: list[NDArray[np.bool_]] = []
+    covers: list[Flags] = []
     reveal: list[float] = []
     for t, observation in enumerate(exposure.observations):
         counted: dict[int, list[int]] = {}
@@ -140,7 +134,7 @@ def sensor_steps(exposure: Exposure) -> SensorSteps:
     return SensorSteps(np.array(steps, dtype=np.int64), stacked, np.array(reveal, dtype=np.float64), always)
 
 
-def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
+def likeliest_sets(reveal: Floats, most: int) -> KeptSets:
     """The ``most`` likeliest kept sets (all 2^n if they are fewer), in a fixed order.
 
     Built sensor by sensor: a set among the likeliest has a beginning among the likeliest beginnings, because
@@ -160,7 +154,7 @@ def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
     return KeptSets(kept, probability[own])
 
 
-def _largest(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+def _largest(values: Floats, most: int) -> Integers:
     """The positions of the ``most`` largest values, increasing; of equal ones the first."""
     if values.size <= most:
         return np.arange(values.size)
@@ -198,7 +192,7 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     everything = question.once_raw(trajectories)
     raw = np.array([raw_success, raw_nats])
 
-    def lowers_little(values: NDArray[np.float64], weight: NDArray[np.float64], rest: float) -> bool:
+    def lowers_little(values: Floats, weight: Floats, rest: float) -> bool:
         """Whether sets that each stand for so much probability say that next to nothing can be gained."""
         without = baseline(question.exposure, question.mistakes).success
         others = _least_of_others(question, raw_success)
@@ -232,7 +226,7 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     return Erasure(min(1.0, success), information)
 
 
-def _spread(probability: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _spread(probability: Floats) -> tuple[Integers, Floats]:
     """A few sets spread evenly over all that probability, likeliest first, and how much each stands for."""
     likeliest_first = np.argsort(-probability, kind="stable")
     reached = np.cumsum(probability[likeliest_first])
@@ -241,9 +235,7 @@ def _spread(probability: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArra
     return kept, times * reached[-1] / _SAMPLED
 
 
-def _expected(
-    values: NDArray[np.float64], weight: NDArray[np.float64], rest: float, raw: NDArray[np.float64]
-) -> tuple[float, float]:
+def _expected(values: Floats, weight: Floats, rest: float, raw: Floats) -> tuple[float, float]:
     """Success and nats on average over sets with these values (S, 2); the ``rest`` has those of ``raw``."""
     success, nats = (weight[:, np.newaxis] * np.minimum(values, raw)).sum(axis=0) + rest * raw
     return float(success), float(nats)
@@ -251,7 +243,7 @@ def _expected(
 
 def _all_values(
     question: Question, sensors: SensorSteps, sets: KeptSets, guess: float, for_all: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
     What is left gets the order that is affordable ``for_all`` of them; a low order on every set would waste
@@ -267,9 +259,7 @@ def _all_values(
     return values
 
 
-def _values(
-    question: Question, sensors: SensorSteps, kept: NDArray[np.bool_], guess: float, order: int
-) -> NDArray[np.float64]:
+def _values(question: Question, sensors: SensorSteps, kept: Flags, guess: float, order: int) -> Floats:
     """Those of some kept sets, (G, 2), by the moment bound of an order and as many vectors as it may take."""
     exposure, effort = question.exposure, question.effort
     hits = sensors.always.sum() + kept @ sensors.cover.sum(axis=1)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from math import prod, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_bound import MOST_PLACES
 from accounting.bounds.noised.sandwich_kernel import FEW_LAWS
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import affordable_completions
-from accounting.bounds.patterns.frontier_kernel import SEQUENCES, frontier_of, noised_effort
+from accounting.bounds.patterns.frontier_kernel import SEQUENCES, FrontierQuestion, frontier_of, noised_effort
 from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import seen_step
 from accounting.exposure.step_information.likelihood_levels import in_order, own_channels, own_signals
+from models.numerics.arrays import Floats
 from models.priors.chain import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
@@ -26,7 +26,7 @@ _LOWERING = 4.0  # times the work that completions of exact counts may take
 
 
 def levels_success(
-    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: NDArray[np.float64], wanted: int
+    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: Floats, wanted: int
 ) -> float | None:
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
@@ -61,7 +61,8 @@ def levels_success(
         share = _LOWERING / prod(channels.size.tolist())
         shown_once = affordable_completions(size, mistakes, 2 * wanted, share)
     effort = noised_effort(vectors, shown_once)
-    found = frontier_of(person, channels, marginal[first:], mistakes, Outside(laws, shown, ends), effort)
+    asked = FrontierQuestion(person, marginal[first:], mistakes, Outside(laws, shown, ends), effort)
+    found = frontier_of(asked, channels)
     return float(min(1.0, found + left_out))
 
 

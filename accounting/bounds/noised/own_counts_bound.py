@@ -26,7 +26,6 @@ from math import prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_bound import own_signals_of
 from accounting.bounds.noised.sandwich_kernel import thinned_laws
@@ -35,6 +34,7 @@ from accounting.bounds.patterns.frontier_kernel import (
     EXPANSIONS,
     SEQUENCES,
     FrontierEffort,
+    FrontierQuestion,
     Sight,
     frontier_in_sight,
 )
@@ -42,14 +42,9 @@ from accounting.bounds.patterns.moment import Size
 from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure import Exposure
 from accounting.exposure.own_counts import OwnCount, OwnWindow, own_window
-from accounting.exposure.step_information.likelihood_levels import (
-    THREE,
-    TWO,
-    WHOLE,
-    LevelTables,
-    levels_of,
-)
+from accounting.exposure.step_information.likelihood_levels import THREE, TWO, WHOLE, LevelTables, levels_of
 from models.mechanisms import Raw, truncated_mass
+from models.numerics.arrays import Flags, Floats, Integers
 from models.priors.chain import ChainView, LocalChain
 from models.releases import shown_places
 
@@ -62,7 +57,7 @@ _KEPT = (1, 2, 4, 8)  # likelihoods of the own count that are kept of one noised
 _LAWS = 8  # of the first state, beside states that are shown
 _ROUNDING = 1.0 + 1e-12
 
-Way = tuple[NDArray[np.float64], NDArray[np.float64]]
+Way = tuple[Floats, Floats]
 """Levels (L, K) of a count, and the probability (K,) that it shows the state, by state."""
 
 
@@ -70,7 +65,7 @@ class Presence(NamedTuple):
     """A count of one step's presence at own places ``cover`` (K,), a channel in levels."""
 
     step: int
-    cover: NDArray[np.bool_]
+    cover: Flags
     tables: LevelTables
     number: int  # of the channel in the tables
 
@@ -82,7 +77,7 @@ class OwnPattern(NamedTuple):
     """
 
     windows: tuple[OwnWindow, ...]
-    seen: NDArray[np.float64]  # (V, P), what is published by these numbers
+    seen: Floats  # (V, P), what is published by these numbers
 
     @property
     def first(self) -> int:
@@ -103,9 +98,7 @@ class OwnPattern(NamedTuple):
     def _sizes(self) -> tuple[int, ...]:
         return tuple(each.most + 1 for each in self.windows)
 
-    def counted(
-        self, t: int, before: NDArray[np.int64], to: NDArray[np.int64], so_far: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def counted(self, t: int, before: Integers, to: Integers, so_far: Integers) -> Integers:
         """The own counts until step ``t`` of people who move from ``before`` then."""
         so_far = so_far if t > self.first else np.zeros_like(to)
         digits = zip(self.windows, np.unravel_index(so_far, self._sizes), strict=True)
@@ -120,10 +113,10 @@ class Asked(NamedTuple):
     ``is_shown``, nothing before it matters.
     """
 
-    start: NDArray[np.float64]  # (K,) law of the place in step 0
-    moves: NDArray[np.float64]  # (T - 1, K, K)
-    label: NDArray[np.int64]
-    cost: NDArray[np.int64]
+    start: Floats  # (K,) law of the place in step 0
+    moves: Floats  # (T - 1, K, K)
+    label: Integers
+    cost: Integers
     first: int
     is_shown: bool
     mistakes: int
@@ -141,10 +134,10 @@ class _Channel(NamedTuple):
 class States(NamedTuple):
     """The states of each step, and how they follow each other."""
 
-    place: list[NDArray[np.int64]]  # (k,) of each step
-    mass: list[NDArray[np.float64]]  # (k,)
-    counted: list[NDArray[np.int64]]  # (k, W), how often each window has counted so far
-    moves: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]  # from, to, probability
+    place: list[Integers]  # (k,) of each step
+    mass: list[Floats]  # (k,)
+    counted: list[Integers]  # (k, W), how often each window has counted so far
+    moves: list[tuple[Integers, Integers, Floats]]  # from, to, probability
 
 
 def own_counts_success(
@@ -241,7 +234,8 @@ def _success(
     effort = FrontierEffort(vectors, _TOLERANCE, 4 * EXPANSIONS * vectors, -1)
     sight = _sight(channels, steps, places, sequences * vectors)
     sight = sight._replace(is_noised=not patterns)  # nothing is charged in full: rare values are many
-    return float(frontier_in_sight(person, sight, marginal, asked.mistakes, outside, effort))
+    question = FrontierQuestion(person, marginal, asked.mistakes, outside, effort)
+    return float(frontier_in_sight(question, sight))
 
 
 def states_of(
@@ -275,7 +269,7 @@ def states_of(
     return states
 
 
-def chain_of(asked: Asked, states: States) -> tuple[ChainView, NDArray[np.float64]]:
+def chain_of(asked: Asked, states: States) -> tuple[ChainView, Floats]:
     """The states from the horizon's first step on as a chain, gone through once, and their laws (T, K)."""
     first, steps = asked.first, len(asked.cost) - asked.first
     sizes = [each.size for each in states.place[first:]]
@@ -341,20 +335,18 @@ def _of_window(states: States, number: int, window: OwnWindow | OwnPattern) -> _
     return _Channel(window.last, ways, apart * window.shown * _variance(law), True)
 
 
-def kept_levels(seen: NDArray[np.float64], law: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+def kept_levels(seen: Floats, law: Floats, most: int) -> Floats:
     """Levels (L, N) of an own count that cover every value's, ``seen`` (V, N): ``most`` and exact ones."""
     return _with_exact(*_kept(seen, law, most), np.arange(law.size))[0]
 
 
-def _with_exact(levels: NDArray[np.float64], exact: NDArray[np.float64], count: NDArray[np.int64]) -> Way:
+def _with_exact(levels: Floats, exact: Floats, count: Integers) -> Way:
     """These levels of the own ``count`` (K,) of each state, and exact ones as levels: no state is shown."""
     shown = np.diag(exact)[exact > 0.0]
     return np.concatenate((levels, shown))[:, count], np.zeros(count.size)
 
 
-def _kept(
-    seen: NDArray[np.float64], law: NDArray[np.float64], most: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _kept(seen: Floats, law: Floats, most: int) -> tuple[Floats, Floats]:
     """Up to ``most`` likelihoods of the own count (L, N), and the probability that it is shown, (N,).
 
     Together they cover every value's (V, N), weighed with the ``law`` of the own count.
@@ -374,14 +366,12 @@ def _kept(
     return levels, shown
 
 
-def _variance(law: NDArray[np.float64]) -> float:
+def _variance(law: Floats) -> float:
     """How likely two draws differ."""
     return max(0.0, 1.0 - float((law**2).sum()))
 
 
-def _laws_before(
-    asked: Asked, states: States, channels: Sequence[_Channel], places: int
-) -> NDArray[np.float64]:
+def _laws_before(asked: Asked, states: States, channels: Sequence[_Channel], places: int) -> Floats:
     """Laws (R, K) of the horizon's first state that cover those that counts before the horizon leave."""
     laws = np.diag(states.mass[0]) if asked.is_shown else states.mass[0][np.newaxis]
     coming = list(channels)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.moment import success_bound
 from accounting.bounds.patterns.segments_kernel import find_nodes, segment_polynomials
@@ -39,6 +38,7 @@ from accounting.hmm.frontier.search_kernel import (
     search,
 )
 from accounting.hmm.propagation import dot, marginals, predict, retreat
+from models.numerics.arrays import Floats, Integers, Integers32, Words
 from models.numerics.jit import bare_jit, inline, jit, pjit
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
@@ -52,7 +52,7 @@ class LogHorizon(NamedTuple):
     first: int
     last: int
     mistakes: int
-    guess: NDArray[np.int64]  # (T,) own places or labels, fixed before anything is released
+    guess: Integers  # (T,) own places or labels, fixed before anything is released
     vectors: int  # expansions of a search for each step
     order: int  # of the moment bound, tried where a search leaves much open; 0: never
 
@@ -68,15 +68,15 @@ class Success(NamedTuple):
 class PosteriorWork(NamedTuple):
     """Scratch of one posterior."""
 
-    law: NDArray[np.float64]  # (K,) of the first place
-    ahead: NDArray[np.float64]  # (K,) of a later one
-    given: NDArray[np.float64]  # (K,) the same given a step's outputs
-    won: NDArray[np.float64]  # (K,) likelihood of what comes after, of each last place
-    weight: NDArray[np.float64]  # (T, K) evidence, scaled so that the whole mass is 1
-    gains: NDArray[np.float64]  # (T, s + 1, W), K in whole eights
+    law: Floats  # (K,) of the first place
+    ahead: Floats  # (K,) of a later one
+    given: Floats  # (K,) the same given a step's outputs
+    won: Floats  # (K,) likelihood of what comes after, of each last place
+    weight: Floats  # (T, K) evidence, scaled so that the whole mass is 1
+    gains: Floats  # (T, s + 1, W), K in whole eights
     recursion: Completions
-    wrong: NDArray[np.float64]  # (s + 1, K), exactly so many mistakes, and the place
-    wrong_ahead: NDArray[np.float64]  # (s + 1, K), a step later
+    wrong: Floats  # (s + 1, K), exactly so many mistakes, and the place
+    wrong_ahead: Floats  # (s + 1, K), a step later
     memory: SearchMemory
 
 
@@ -99,9 +99,7 @@ def new_posterior_work(horizon: LogHorizon, chain: ChainView) -> PosteriorWork:
 
 
 @inline
-def _condition(
-    law: NDArray[np.float64], likelihood: NDArray[np.float64], step: int, given: NDArray[np.float64]
-) -> float:
+def _condition(law: Floats, likelihood: Floats, step: int, given: Floats) -> float:
     """Fill ``given`` (K,) with the law given the evidence of a step; returns the evidence's probability."""
     total = 0.0
     for x in range(law.size):
@@ -115,7 +113,7 @@ def _condition(
 
 
 @bare_jit
-def _law_before(person: LocalChain, likelihood: NDArray[np.float64], first: int, work: PosteriorWork) -> None:
+def _law_before(person: LocalChain, likelihood: Floats, first: int, work: PosteriorWork) -> None:
     """Fill ``work.law`` with that of the place in step ``first``, given the outputs before; 0s: underflow."""
     law, given = work.law, work.given
     for x in range(law.size):
@@ -126,9 +124,7 @@ def _law_before(person: LocalChain, likelihood: NDArray[np.float64], first: int,
 
 
 @bare_jit
-def _likelihood_after(
-    person: LocalChain, likelihood: NDArray[np.float64], last: int, work: PosteriorWork
-) -> None:
+def _likelihood_after(person: LocalChain, likelihood: Floats, last: int, work: PosteriorWork) -> None:
     """Fill ``work.won`` with the likelihood of the outputs after ``last``, its maximum 1."""
     won, moved = work.won, work.given
     for x in range(won.size):
@@ -146,7 +142,7 @@ def _likelihood_after(
 
 
 @bare_jit
-def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: PosteriorWork) -> bool:
+def _scale_evidence(horizon: LocalChain, evidence: Floats, work: PosteriorWork) -> bool:
     """Fill ``work.weight`` so that the paths' masses up to any step add up to 1, with ``won`` to the end.
 
     False where the outputs are too unlikely for floats.
@@ -170,7 +166,7 @@ def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: Po
 
 
 @bare_jit
-def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork) -> float:
+def _unmoved(horizon: LocalChain, guess: Integers, work: PosteriorWork) -> float:
     """``Pr[d(X, guess) <= s]`` given the outputs: the recursion over (mistakes, place)."""
     now, ahead = work.wrong, work.wrong_ahead
     rows, places = now.shape
@@ -213,9 +209,7 @@ def _moment_bound(horizon: LocalChain, question: LogHorizon, work: PosteriorWork
 
 
 @bare_jit
-def _search(
-    inside: LocalChain, law: NDArray[np.float64], horizon: LogHorizon, slack: float, work: PosteriorWork
-) -> Found:
+def _search(inside: LocalChain, law: Floats, horizon: LogHorizon, slack: float, work: PosteriorWork) -> Found:
     """The frontier search of the horizon's steps with the evidence in ``work``."""
     last, expansions = horizon.last - horizon.first, horizon.guess.size * horizon.vectors
     completion_gains(inside, work.weight, last, work.won, work.recursion, work.gains)
@@ -226,7 +220,7 @@ def _search(
 
 @bare_jit
 def success_by_search(
-    person: LocalChain, likelihood: NDArray[np.float64], horizon: LogHorizon, work: PosteriorWork
+    person: LocalChain, likelihood: Floats, horizon: LogHorizon, work: PosteriorWork
 ) -> Success:
     """:func:`success_given` without the moment bound; 1, 0, 0 where outputs are too unlikely for floats."""
     first, last = horizon.first, horizon.last
@@ -241,7 +235,7 @@ def success_by_search(
 
 @jit
 def success_given(
-    person: LocalChain, likelihood: NDArray[np.float64], horizon: LogHorizon, work: PosteriorWork
+    person: LocalChain, likelihood: Floats, horizon: LogHorizon, work: PosteriorWork
 ) -> Success:
     """What can be guessed of a horizon given all outputs of its log.
 
@@ -285,16 +279,14 @@ class OwnLog(NamedTuple):
 class DrawWork(NamedTuple):
     """Scratch of one draw."""
 
-    stream: NDArray[np.uint64]  # (1,)
-    trace: NDArray[np.int32]  # (L,)
-    likelihood: NDArray[np.float64]  # (L, K)
+    stream: Words  # (1,)
+    trace: Integers32  # (L,)
+    likelihood: Floats  # (L, K)
     posterior: PosteriorWork
 
 
 @jit
-def own_log(
-    person: LocalChain, labels: NDArray[np.int32], steps: ReleasedSteps, values: ValueTables
-) -> OwnLog:
+def own_log(person: LocalChain, labels: Integers32, steps: ReleasedSteps, values: ValueTables) -> OwnLog:
     """What is released of a person whose places have the outcomes ``labels`` (L, K)."""
     return OwnLog(person, new_walker(person), own_releases(steps, labels, values))
 
@@ -309,7 +301,7 @@ def new_draw_work(log: OwnLog, horizon: LogHorizon) -> DrawWork:
 
 
 @jit
-def draw_log(log: OwnLog, seed: int, paths: NDArray[np.int32], likelihood: NDArray[np.float64]) -> None:
+def draw_log(log: OwnLog, seed: int, paths: Integers32, likelihood: Floats) -> None:
     """Fill in trajectories (draws, T) of own places, and what each is seen as (draws, T, K)."""
     stream = np.empty(1, np.uint64)
     for i in range(paths.shape[0]):
@@ -328,9 +320,7 @@ def judge_draw(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) -
 
 
 @pjit(lambda found, *_: len(found), least=64)
-def judge_draws(
-    begin: int, end: int, found: NDArray[np.float64], log: OwnLog, horizon: LogHorizon, seed: int
-) -> None:
+def judge_draws(begin: int, end: int, found: Floats, log: OwnLog, horizon: LogHorizon, seed: int) -> None:
     """Fill ``found`` (n, 3) with bound, attained and unmoved success; draw ``i`` is from block ``i``."""
     work = new_draw_work(log, horizon)
     for i in range(begin, end):

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.posterior_kernel import (
     LogHorizon,
@@ -30,6 +29,7 @@ from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps, value_tables
 from accounting.hmm.frontier.search_kernel import affordable_expansions
 from accounting.numerics import upper_mean
+from models.numerics.arrays import Floats
 from models.priors.chain import LocalChain
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
@@ -62,9 +62,9 @@ class JudgedDraws(NamedTuple):
     """What can be guessed given the outputs of each draw, (n,) each, and ``without`` any output."""
 
     without: float  # success of a guess fixed beforehand, exact
-    bound: NDArray[np.float64]
-    attained: NDArray[np.float64]
-    unmoved: NDArray[np.float64]  # by the guess fixed beforehand
+    bound: Floats
+    attained: Floats
+    unmoved: Floats  # by the guess fixed beforehand
 
 
 def judged_draws(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import (
     AS_LOW_AS_MAY_BE,
@@ -23,16 +22,10 @@ from accounting.bounds.noised.sandwich_kernel import (
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
-from accounting.exposure.step_information import StepObservation
 from accounting.exposure.step_information.likelihood_levels import CHANCES, HARDLY_EVER, OwnSignals
-from accounting.exposure.step_information.rays import (
-    FEW_OUTPUTS,
-    Rays,
-    exact_rays,
-    few_rays,
-    rays_of,
-)
+from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, exact_rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism
+from models.numerics.arrays import Flags, Floats
 from models.priors.chain import LocalChain
 
 MOST_PLACES = 100  # of one person: covering a law takes the cube
@@ -42,18 +35,13 @@ class _Signal(NamedTuple):
     """One sensor in one step, as far as it can count the person."""
 
     step: int
-    cover: NDArray[np.bool_]  # (K,)
+    cover: Flags  # (K,)
     rays: Rays
     mechanism: Mechanism | None  # whose outputs they are; None: as if the count were exact
 
 
 def sandwich_in_log(
-    exposure: Exposure,
-    window: tuple[int, int],
-    mistakes: int,
-    ends: NDArray[np.float64],
-    wanted: int,
-    known: float = 1.0,
+    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: Floats, wanted: int, known: float = 1.0
 ) -> float | None:
     """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
 
@@ -108,7 +96,7 @@ def own_signals_of(exposure: Exposure, t: int) -> list[_Signal]:
     it counts as exact.
     """
     observation = exposure.observations[t]
-    covers: dict[int, NDArray[np.bool_]] = {}
+    covers: dict[int, Flags] = {}
     for x in np.flatnonzero(exposure.hits[t]).tolist():
         for sensor in observation.outcomes[exposure.labels[t, x]]:
             covers.setdefault(sensor, np.zeros(exposure.place_count, np.bool_))[x] = True
@@ -116,7 +104,7 @@ def own_signals_of(exposure: Exposure, t: int) -> list[_Signal]:
     for sensor, cover in sorted(covers.items()):
         mechanism = observation.mechanisms[sensor]
         is_own = mechanism.noise_law() is not None and not isinstance(mechanism, DrawnPerWindow)
-        if is_own or _is_separate(observation):
+        if is_own or observation.is_separate:
             found.append(_Signal(t, cover, rays_of(mechanism), mechanism))  # type: ignore[arg-type]
         else:
             found.append(_Signal(t, cover, exact_rays(), None))
@@ -136,11 +124,6 @@ def _within_log(asked: LogQuestion) -> float | None:
     """Noised counts of history and horizon, and of the future what exact counts would show."""
     window = asked.first, asked.last
     return sandwich_in_log(asked.exposure, window, asked.mistakes, asked.ends, asked.effort.vectors)
-
-
-def _is_separate(observation: StepObservation) -> bool:
-    """Whether no count of a step says anything of another."""
-    return observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
 
 
 def _arrays(signals: Sequence[_Signal], places: int) -> OwnSignals:

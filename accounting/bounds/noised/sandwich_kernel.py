@@ -35,7 +35,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.step_information.likelihood_levels import OwnSignals
 from accounting.hmm.eight import first_equal, largest, load, padded, replaced, spread_out, store
@@ -51,6 +50,7 @@ from accounting.hmm.frontier.search_kernel import (
     search,
 )
 from accounting.hmm.propagation import predict, retreat
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
@@ -80,7 +80,7 @@ class Window(NamedTuple):
 
     person: LocalChain  # its start is not read
     steps: int
-    end: NDArray[np.float64]  # (K,), likelihood of what is seen after the last step
+    end: Floats  # (K,), likelihood of what is seen after the last step
     mistakes: int
     expansions: int  # of one search, at least one a step
     operations: float  # products after which no more is looked at
@@ -127,60 +127,60 @@ class _Tree(NamedTuple):
     ``W`` is K in whole eights, with zeros beyond the places (:mod:`accounting.hmm.few_places`).
     """
 
-    parent: NDArray[np.int64]  # (N,), -1: the root
-    output: NDArray[np.int64]  # (N,), of the parent's sensor
-    sensor: NDArray[np.int64]  # (N,), that is resolved behind it; -1: a leaf
-    next_sensor: NDArray[np.int64]  # (N,), which of those left costs a leaf most; -1: none
-    chance: NDArray[np.float64]  # (N,), that this one counts the person
-    child: NDArray[np.int64]  # (N,), the first; in order of theta
-    sibling: NDArray[np.int64]  # (N,), the next one
-    share: NDArray[np.float64]  # (N,), weight of the output and its part of those between
-    bound: NDArray[np.float64]  # (N,)
-    unshown: NDArray[np.float64]  # (N,), bound on what is won behind a leaf where nobody is shown
-    charge: NDArray[np.float64]  # (N,), and on what is where somebody is
-    won: NDArray[np.float64]  # (N,), an estimate of what is attained; it only steers
-    part: NDArray[np.float64]  # (N, G), of that on paths that each sensor counts
-    gain: NDArray[np.float64]  # (N,), the most that one more look behind it may gain
-    excess: NDArray[np.float64]  # (N,), the same by one more output of its own sensor
-    wanted: NDArray[np.int64]  # (N,), which
-    is_searched: NDArray[np.bool_]  # (N,)
-    guess: NDArray[np.int64]  # (N, _GUESSES, T)
-    guesses: NDArray[np.int64]  # (N,), how many of them
-    nodes: NDArray[np.int64]  # (1,), how many there are
-    newest: NDArray[np.int64]  # (1,), the node searched last
-    spent: NDArray[np.float64]  # (1,), products
-    law: NDArray[np.float64]  # (R, W), of the first place
-    place: NDArray[np.float64]  # (W,), their sum
-    evidence: NDArray[np.float64]  # (T, W), of the leaf that is looked at
-    distance: NDArray[np.float64]  # (G,), total variation between counted and not counted
-    is_resolved: NDArray[np.bool_]  # (G,)
-    is_rare: NDArray[np.bool_]  # (G, K), the side of each sensor that is shown
-    cost: NDArray[np.float64]  # (G,), of each sensor that is left
-    counted: NDArray[np.float64]  # (G,), mass that each of them counts
-    shown: NDArray[np.float64]  # (T, W), how likely a place is shown
-    success: NDArray[np.float64]  # (T, s + 1, W), what is won behind a place that is shown
-    trail: NDArray[np.float64]  # (T, s + 1, W), completions where nobody is shown
-    ahead: NDArray[np.float64]  # (T, W), mass that comes to a place, the step's evidence included
-    behind: NDArray[np.float64]  # (T, W), mass behind it
-    light: NDArray[np.float64]  # (s + 1, W)
-    more_light: NDArray[np.float64]  # (s + 1, W)
-    forward: NDArray[np.float64]  # (T, s + 1, W), of a guess
-    backward: NDArray[np.float64]  # (_GUESSES, T, s + 1, W)
-    moved: NDArray[np.float64]  # (W,)
-    together: NDArray[np.float64]  # (K,), by first guess
-    slot: NDArray[np.int64]  # (T,), of each step
-    label: NDArray[np.int64]  # (T, K), what is guessed of each place; without labels the place itself
-    penalty: NDArray[np.int64]  # (T,), mistakes that a wrong guess is; 0 where nothing is asked
-    best: NDArray[np.float64]  # (R,), what is won with each law
-    best_guess: NDArray[np.int64]  # (R,), by which guess of the node
-    path: NDArray[np.int64]  # (T,), that a search finds
-    gains: NDArray[np.float64]  # of the search
+    parent: Integers  # (N,), -1: the root
+    output: Integers  # (N,), of the parent's sensor
+    sensor: Integers  # (N,), that is resolved behind it; -1: a leaf
+    next_sensor: Integers  # (N,), which of those left costs a leaf most; -1: none
+    chance: Floats  # (N,), that this one counts the person
+    child: Integers  # (N,), the first; in order of theta
+    sibling: Integers  # (N,), the next one
+    share: Floats  # (N,), weight of the output and its part of those between
+    bound: Floats  # (N,)
+    unshown: Floats  # (N,), bound on what is won behind a leaf where nobody is shown
+    charge: Floats  # (N,), and on what is where somebody is
+    won: Floats  # (N,), an estimate of what is attained; it only steers
+    part: Floats  # (N, G), of that on paths that each sensor counts
+    gain: Floats  # (N,), the most that one more look behind it may gain
+    excess: Floats  # (N,), the same by one more output of its own sensor
+    wanted: Integers  # (N,), which
+    is_searched: Flags  # (N,)
+    guess: Integers  # (N, _GUESSES, T)
+    guesses: Integers  # (N,), how many of them
+    nodes: Integers  # (1,), how many there are
+    newest: Integers  # (1,), the node searched last
+    spent: Floats  # (1,), products
+    law: Floats  # (R, W), of the first place
+    place: Floats  # (W,), their sum
+    evidence: Floats  # (T, W), of the leaf that is looked at
+    distance: Floats  # (G,), total variation between counted and not counted
+    is_resolved: Flags  # (G,)
+    is_rare: Flags  # (G, K), the side of each sensor that is shown
+    cost: Floats  # (G,), of each sensor that is left
+    counted: Floats  # (G,), mass that each of them counts
+    shown: Floats  # (T, W), how likely a place is shown
+    success: Floats  # (T, s + 1, W), what is won behind a place that is shown
+    trail: Floats  # (T, s + 1, W), completions where nobody is shown
+    ahead: Floats  # (T, W), mass that comes to a place, the step's evidence included
+    behind: Floats  # (T, W), mass behind it
+    light: Floats  # (s + 1, W)
+    more_light: Floats  # (s + 1, W)
+    forward: Floats  # (T, s + 1, W), of a guess
+    backward: Floats  # (_GUESSES, T, s + 1, W)
+    moved: Floats  # (W,)
+    together: Floats  # (K,), by first guess
+    slot: Integers  # (T,), of each step
+    label: Integers  # (T, K), what is guessed of each place; without labels the place itself
+    penalty: Integers  # (T,), mistakes that a wrong guess is; 0 where nothing is asked
+    best: Floats  # (R,), what is won with each law
+    best_guess: Integers  # (R,), by which guess of the node
+    path: Integers  # (T,), that a search finds
+    gains: Floats  # of the search
     completions: Completions
     memory: SearchMemory
 
 
 @jit
-def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], nodes: int) -> _Tree:
+def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> _Tree:
     """Memory for so many nodes."""
     steps, places, mistakes, count = window.steps, window.end.size, window.mistakes, signals.time.size
     rows, width, chain = mistakes + 1, padded(places), window.person.chain
@@ -254,7 +254,7 @@ def _new_tree(window: Window, signals: OwnSignals, laws: NDArray[np.float64], no
 
 
 @jit
-def _distances(signals: OwnSignals) -> NDArray[np.float64]:
+def _distances(signals: OwnSignals) -> Floats:
     """The total variation of each sensor, (G,)."""
     distance = np.zeros(signals.time.size)
     for g in range(signals.time.size):
@@ -267,9 +267,7 @@ def _distances(signals: OwnSignals) -> NDArray[np.float64]:
 
 
 @inline
-def _predict(
-    chain: ChainView, t: int, before: NDArray[np.float64], after: NDArray[np.float64], tree: _Tree
-) -> None:
+def _predict(chain: ChainView, t: int, before: Floats, after: Floats, tree: _Tree) -> None:
     """From step ``t`` to the next."""
     if tree.memory.full.is_there.size > 0:
         move_few(tree.memory.full.rows, tree.slot[t], before, after)
@@ -279,9 +277,7 @@ def _predict(
 
 
 @inline
-def _retreat(
-    chain: ChainView, t: int, after: NDArray[np.float64], before: NDArray[np.float64], tree: _Tree
-) -> None:
+def _retreat(chain: ChainView, t: int, after: Floats, before: Floats, tree: _Tree) -> None:
     """From the step behind ``t`` back to it."""
     if tree.memory.full.is_there.size > 0:
         move_few(tree.memory.full.columns, tree.slot[t], after, before)
@@ -291,7 +287,7 @@ def _retreat(
 
 
 @inline
-def _be_shown(chain: ChainView, t: int, before: NDArray[np.float64], tree: _Tree) -> None:
+def _be_shown(chain: ChainView, t: int, before: Floats, tree: _Tree) -> None:
     """Completions ``before`` (s + 1, W) of step ``t`` from ``tree.completions.value`` behind it."""
     walk = tree.completions
     if tree.memory.full.is_there.size > 0 and not is_labelled(chain):
@@ -378,7 +374,7 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
 
 
 @bare_jit
-def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
+def _first_step(won: Floats, tree: _Tree) -> float:
     """What is won from the first guess on, ``won`` (s + 1, K) behind it with a genie's help."""
     total, m = 0.0, won.shape[0] - 1 - tree.penalty[0]  # left after a wrong guess
     for x in range(tree.together.size):
@@ -391,7 +387,7 @@ def _first_step(won: NDArray[np.float64], tree: _Tree) -> float:
 
 
 @inline
-def _most_of_one_guess(law: NDArray[np.float64], tree: _Tree) -> float:
+def _most_of_one_guess(law: Floats, tree: _Tree) -> float:
     """The largest sum of ``law[x] moved[x]`` over the places of one first guess."""
     together, top = tree.together, 0.0
     for x in range(together.size):
@@ -622,7 +618,7 @@ def _forget_guesses(tree: _Tree) -> None:
 
 
 @bare_jit
-def _add_guess(n: int, guess: NDArray[np.int64], tree: _Tree) -> int:
+def _add_guess(n: int, guess: Integers, tree: _Tree) -> int:
     """Put one more guess in a node, in the place of one that no law uses if need be; -1 if it is there."""
     count = tree.guesses[n]
     for number in range(count):
@@ -972,15 +968,15 @@ def affordable_nodes(
 
 @bare_jit
 def least_cover(  # noqa: PLR0912 - one recursion over places
-    law: NDArray[np.float64],
-    points: NDArray[np.float64],
+    law: Floats,
+    points: Floats,
     count: int,
-    point_cost: NDArray[np.float64],
-    corner_cost: NDArray[np.float64],
-    tableau: NDArray[np.float64],
-    basis: NDArray[np.int64],
-    outside: NDArray[np.int64],
-    amount: NDArray[np.float64],
+    point_cost: Floats,
+    corner_cost: Floats,
+    tableau: Floats,
+    basis: Integers,
+    outside: Integers,
+    amount: Floats,
 ) -> None:
     """Cover ``law`` (K,) by the first ``count`` points and the corners at the least cost.
 
@@ -1058,12 +1054,12 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
 class _Cover(NamedTuple):
     """Memory of covers."""
 
-    tableau: NDArray[np.float64]  # (K + 1, W), W for P + 1
-    basis: NDArray[np.int64]  # (K,)
-    outside: NDArray[np.int64]  # (P,)
-    amount: NDArray[np.float64]  # (P + K,)
-    point_cost: NDArray[np.float64]  # (P,)
-    corner_cost: NDArray[np.float64]  # (K,)
+    tableau: Floats  # (K + 1, W), W for P + 1
+    basis: Integers  # (K,)
+    outside: Integers  # (P,)
+    amount: Floats  # (P + K,)
+    point_cost: Floats  # (P,)
+    corner_cost: Floats  # (K,)
 
 
 @jit
@@ -1080,7 +1076,7 @@ def _new_cover(points: int, places: int) -> _Cover:
 
 @jit
 def _thinned(  # noqa: PLR0912 - one recursion over places
-    laws: NDArray[np.float64], count: int, most: int, marginal: NDArray[np.float64], cover: _Cover
+    laws: Floats, count: int, most: int, marginal: Floats, cover: _Cover
 ) -> int:
     """Keep ``most`` of the laws, the farthest from each other first; these and corners cover the others.
 
@@ -1162,7 +1158,7 @@ def _thinned(  # noqa: PLR0912 - one recursion over places
 
 
 @jit
-def thinned_laws(laws: NDArray[np.float64], most: int, marginal: NDArray[np.float64]) -> NDArray[np.float64]:
+def thinned_laws(laws: Floats, most: int, marginal: Floats) -> Floats:
     """Laws (R, K) that cover these (n, K): at most ``most``, and one for each place that they do not cover.
 
     ``marginal`` (K,) says which places are likely.
@@ -1177,13 +1173,8 @@ def thinned_laws(laws: NDArray[np.float64], most: int, marginal: NDArray[np.floa
 
 @jit
 def history_laws(
-    person: LocalChain,
-    signals: OwnSignals,
-    laws: NDArray[np.float64],
-    steps: int,
-    marginal: NDArray[np.float64],
-    most: int,
-) -> NDArray[np.float64]:
+    person: LocalChain, signals: OwnSignals, laws: Floats, steps: int, marginal: Floats, most: int
+) -> Floats:
     """Laws (R, K) of the place after ``steps`` steps; what is won behind all outcomes is at most their sum.
 
     ``laws`` are those before the first; ``signals`` in the order of time, with few outputs each; ``marginal``
@@ -1216,7 +1207,7 @@ def history_laws(
 
 @jit
 def sandwich_success(
-    window: Window, signals: OwnSignals, laws: NDArray[np.float64], limits: Limits
+    window: Window, signals: OwnSignals, laws: Floats, limits: Limits
 ) -> tuple[float, float, float]:
     """Bound on what anybody wins, an estimate of what is attained, and the products that it took.
 

@@ -16,13 +16,13 @@ from collections import defaultdict
 from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from accounting.bounds.noised.own_counts_bound import Asked, OwnPattern, kept_levels, success_by_pattern
 from accounting.exposure import Exposure
 from accounting.exposure.own_counts import OwnWindow, law_together
 from models.mechanisms import Correlated, truncated_mass
+from models.numerics.arrays import Flags, Floats
 from models.numerics.elementwise import exp
 
 _MOST_COUNTS = 4
@@ -41,7 +41,7 @@ def success_by_shared_noise(exposure: Exposure, mistakes: int, wanted: int) -> f
         return None
     windows: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     steps: list[int] = []
-    covers: list[NDArray[np.bool_]] = []
+    covers: list[Flags] = []
     mechanisms: list[Correlated] = []
     for t, (seen, shown) in enumerate(zip(exposure.observations, exposure.released, strict=True)):
         for sensor, (cover, mechanism) in zip(seen.sensors, shown, strict=True):
@@ -78,7 +78,7 @@ def success_by_shared_noise(exposure: Exposure, mistakes: int, wanted: int) -> f
     return None if found is None else min(1.0, found + left_out)
 
 
-def _levels(mean: NDArray[np.float64], law: NDArray[np.float64]) -> NDArray[np.float64]:
+def _levels(mean: Floats, law: Floats) -> Floats:
     """A few levels (L, N) of a Gaussian of scale one about one of N means, which come with this ``law``."""
     means, which = np.unique(mean, return_inverse=True)
     seen = _on_a_grid(means - (means[0] + means[-1]) / 2.0)
@@ -86,7 +86,7 @@ def _levels(mean: NDArray[np.float64], law: NDArray[np.float64]) -> NDArray[np.f
     return kept_levels(seen, chance, _LEVELS)[:, which]
 
 
-def _on_a_grid(mean: NDArray[np.float64]) -> NDArray[np.float64]:
+def _on_a_grid(mean: Floats) -> Floats:
     """Likelihoods (V, N) of the points of a grid about 0 in place of a Gaussian about each mean."""
     points = np.arange(0.0, _REACH + np.abs(mean).max() + _STEP, _STEP)
     mass = -np.diff(ndtr(-points))

@@ -13,6 +13,7 @@ from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain
 
@@ -20,7 +21,7 @@ from models.priors.chain import LocalChain
 
 
 @jit
-def guesses_near(steps: int, places: int, mistakes: int, count: int) -> NDArray[np.int64]:
+def guesses_near(steps: int, places: int, mistakes: int, count: int) -> Integers:
     """All ways to differ in at most ``s`` steps, as shifts modulo ``places``, shape (count, T)."""
     shifts = np.zeros((count, steps), np.int64)
     shift = np.zeros(steps, np.int64)
@@ -48,11 +49,7 @@ def guesses_near(steps: int, places: int, mistakes: int, count: int) -> NDArray[
 
 @jit
 def enumerated_optimum(
-    paths: NDArray[np.int64],
-    probability: NDArray[np.float64],
-    seen: NDArray[np.int64],
-    places: int,
-    shifts: NDArray[np.int64],
+    paths: Integers, probability: Floats, seen: Integers, places: int, shifts: Integers
 ) -> float:
     """``sum_y max_xhat Pr[d(X, xhat) <= s, y]``.
 
@@ -96,17 +93,17 @@ class Trajectories:
     """
 
     labels: int
-    paths: NDArray[np.int64]
-    guessed: NDArray[np.int64]
-    probability: NDArray[np.float64]
-    shifts: NDArray[np.int64]
+    paths: Integers
+    guessed: Integers
+    probability: Floats
+    shifts: Integers
 
     @cached_property
     def operations(self) -> float:
         """Work of one optimum."""
         return float(self.paths.size) * len(self.shifts)
 
-    def optimum(self, labels: NDArray[np.int_] | NDArray[np.int32]) -> float:
+    def optimum(self, labels: NDArray[np.int_] | Integers32) -> float:
         """Best success of an adversary who sees the label (T, K) of the place in each step."""
         seen = np.zeros(len(self.paths), dtype=np.int64)
         for t, row in enumerate(labels):
@@ -158,7 +155,7 @@ def exact_bound(question: Question) -> float | None:
 
 
 @jit
-def renewal_success(person: LocalChain, hits: NDArray[np.bool_], outside: Outside) -> float:
+def renewal_success(person: LocalChain, hits: Flags, outside: Outside) -> float:
     """The optimum by renewals, where no guess may be wrong, and it is the place that is guessed."""
     laws, shown = outside.laws, outside.shown
     if shown.any():

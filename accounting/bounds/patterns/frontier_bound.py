@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from accounting.bounds.patterns.exact import renewal_success
-from accounting.bounds.patterns.frontier_kernel import frontier_effort, raw_frontier
-from accounting.bounds.patterns.moment import Size, affordable_vectors
-from accounting.bounds.patterns.raw_success_kernel import (
-    Outside,
-    history_laws,
-    unobserved,
+from accounting.bounds.patterns.frontier_kernel import (
+    FrontierQuestion,
+    frontier_effort,
+    frontier_of,
+    raw_channels,
 )
+from accounting.bounds.patterns.moment import Size, affordable_vectors
+from accounting.bounds.patterns.raw_success_kernel import Outside, history_laws, unobserved
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import inline
 from models.priors.chain import LocalChain, is_labelled
 
@@ -53,8 +52,9 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
     if vectors == 0:
         return None
     shown_once = affordable_completions(size, mistakes, 2 * wanted)
-    effort = frontier_effort(vectors, shown_once)
-    return float(raw_frontier(exposure.person, exposure.hits, exposure.marginal, mistakes, outside, effort))
+    effort, marginal = frontier_effort(vectors, shown_once), exposure.marginal
+    asked = FrontierQuestion(exposure.person, marginal, mistakes, outside, effort)
+    return float(frontier_of(asked, raw_channels(exposure.hits)))
 
 
 def frontier_bound(question: Question) -> float | None:
@@ -79,12 +79,7 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 @inline
 def least_raw_success(
-    person: LocalChain,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-    outside: Outside,
-    mistakes: int,
-    vectors: int,
+    person: LocalChain, hits: Flags, marginal: Floats, outside: Outside, mistakes: int, vectors: int
 ) -> float:
     """The optimum where it is known, else the frontier bound, of exact counts as everybody's are bounded.
 
@@ -96,7 +91,8 @@ def least_raw_success(
     if mistakes == 0 and not is_labelled(person.chain):
         success = renewal_success(person, hits, outside)
     elif vectors > 0:
-        success = raw_frontier(person, hits, marginal, mistakes, outside, frontier_effort(vectors))
+        asked = FrontierQuestion(person, marginal, mistakes, outside, frontier_effort(vectors))
+        success = frontier_of(asked, raw_channels(hits))
     return success
 
 

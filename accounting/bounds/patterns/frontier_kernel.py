@@ -35,7 +35,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure.step_information.likelihood_levels import OwnChannels
@@ -55,6 +54,7 @@ from accounting.hmm.frontier.shown_once_kernel import (
     new_lowering,
 )
 from accounting.hmm.propagation import dot, retreat
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain, Rows, is_labelled, mistake_cost, slot_of
 
@@ -92,8 +92,18 @@ def noised_effort(vectors: int, shown_once: int = -1) -> FrontierEffort:
     return FrontierEffort(vectors, tolerance, EXPANSIONS * vectors, shown_once)
 
 
+class FrontierQuestion(NamedTuple):
+    """Whose steps are guessed, what the adversary knows from outside them, and how hard it is looked at."""
+
+    person: LocalChain  # of which the chain and the first slot are read
+    marginal: Floats  # (T, K), Pr[X_t = x]
+    mistakes: int
+    outside: Outside  # laws as of ``history_laws``, of exact counts or through noise
+    effort: FrontierEffort
+
+
 @jit
-def raw_channels(hits: NDArray[np.bool_]) -> OwnChannels:
+def raw_channels(hits: Flags) -> OwnChannels:
     """Exact counts, one channel a step, that count a person wherever a sensor ``hits`` (T, K)."""
     steps, one = hits.shape[0], np.ones((hits.shape[0], 1))
     return OwnChannels(
@@ -105,28 +115,28 @@ class Sight(NamedTuple):
     """What each step shows: channels in order of time, and how many combinations of levels each step has."""
 
     is_noised: bool  # whether any count is not exact
-    size: NDArray[np.int64]  # (G,), levels of each channel
-    level: NDArray[np.float64]  # (G, L, K), probability of each where the person is
-    first: NDArray[np.int64]  # (T + 1,), first channel of each step
-    sequences: NDArray[np.int64]  # (T,), combinations of levels in each step
-    shown: NDArray[np.float64]  # (T, K), probability that a person who is there is shown
-    unshown: NDArray[np.float64]  # (T, K), probability that the person is not
+    size: Integers  # (G,), levels of each channel
+    level: Floats  # (G, L, K), probability of each where the person is
+    first: Integers  # (T + 1,), first channel of each step
+    sequences: Integers  # (T,), combinations of levels in each step
+    shown: Floats  # (T, K), probability that a person who is there is shown
+    unshown: Floats  # (T, K), probability that the person is not
 
 
 class Sources(NamedTuple):
     """Where segments begin, by first step: the laws of the outside, then being shown in the step before."""
 
-    begin: NDArray[np.int64]  # (T + 2,), the first source of each first step; T for being shown in the last
-    number: NDArray[np.int64]  # (T, K), of the source that is being shown there; -1 = never
-    law: NDArray[np.float64]  # (S, K), of the place in the first step
-    share: NDArray[np.float64]  # (S,), probability of coming there
-    success: NDArray[np.float64]  # (S, s + 1, N), what is won from there on, by score
+    begin: Integers  # (T + 2,), the first source of each first step; T for being shown in the last
+    number: Integers  # (T, K), of the source that is being shown there; -1 = never
+    law: Floats  # (S, K), of the place in the first step
+    share: Floats  # (S,), probability of coming there
+    success: Floats  # (S, s + 1, N), what is won from there on, by score
 
 
 class Scores(NamedTuple):
     """What is won is told apart by a score: a sum over all that is shown of the horizon."""
 
-    lift: NDArray[np.int64]  # (T, K), of being shown there
+    lift: Integers  # (T, K), of being shown there
     size: int  # N, of all scores
     nought: int  # the score of nothing shown
 
@@ -136,20 +146,20 @@ class SegmentTarget(NamedTuple):
 
     last: int  # step before it
     shown: float  # probability that a person who is there is shown
-    success: NDArray[np.float64]  # (s + 1, N), S behind it, by score with its own
-    total: NDArray[np.float64]  # (s + 1,), of all scores
+    success: Floats  # (s + 1, N), S behind it, by score with its own
+    total: Floats  # (s + 1,), of all scores
     expansions: int  # of all searches up to this target's; twice as many end following sequences of levels
 
 
 class Trail(NamedTuple):
     """One sequence of levels, followed back from a target; row ``t`` is before the evidence of step ``t``."""
 
-    weight: NDArray[np.float64]  # (T, K), evidence
-    combination: NDArray[np.int64]  # (T,), of the levels in each step; -1 before the first
-    reach: NDArray[np.float64]  # (T, K), probability of coming to the target
-    genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``frontier.search_kernel``)
-    gains: NDArray[np.float64]  # (T, s + 1, W), of one more mistake; lowered where that is affordable
-    light: NDArray[np.float64]  # (T, s + 1, N, K), won from each place on by what is not followed back
+    weight: Floats  # (T, K), evidence
+    combination: Integers  # (T,), of the levels in each step; -1 before the first
+    reach: Floats  # (T, K), probability of coming to the target
+    genie: Floats  # (T, s + 1, K), W of the genie (``frontier.search_kernel``)
+    gains: Floats  # (T, s + 1, W), of one more mistake; lowered where that is affordable
+    light: Floats  # (T, s + 1, N, K), won from each place on by what is not followed back
 
 
 class Tools(NamedTuple):
@@ -158,10 +168,10 @@ class Tools(NamedTuple):
     is_noised: bool  # whether any count is not exact
     memory: SearchMemory
     lowering: Lowering
-    value: NDArray[np.float64]  # (s + 1, K)
-    top: NDArray[np.float64]  # (K,)
-    arriving: NDArray[np.float64]  # (K,)
-    found: NDArray[np.float64]  # (s + 1,)
+    value: Floats  # (s + 1, K)
+    top: Floats  # (K,)
+    arriving: Floats  # (K,)
+    found: Floats  # (s + 1,)
 
 
 @jit
@@ -187,16 +197,9 @@ def _sight(channels: OwnChannels, steps: int, places: int) -> Sight:
 
 
 @jit
-def _sources(
-    person: LocalChain,
-    rows: Rows,
-    sight: Sight,
-    marginal: NDArray[np.float64],
-    outside: Outside,
-    mistakes: int,
-    scores: Scores,
-) -> Sources:
+def _sources(asked: FrontierQuestion, rows: Rows, sight: Sight, scores: Scores) -> Sources:
     """All sources of a horizon, with nothing won yet; who is shown from outside is so in the first step."""
+    person, marginal, mistakes, outside, _ = asked
     steps, places = marginal.shape
     laws = outside.laws.shape[0]
     shown = marginal * sight.shown
@@ -224,7 +227,7 @@ def _sources(
 
 
 @bare_jit
-def _depart(person: LocalChain, rows: Rows, time: int, place: int, law: NDArray[np.float64]) -> None:
+def _depart(person: LocalChain, rows: Rows, time: int, place: int, law: Floats) -> None:
     """``law[y] = P[place, y]`` of the move after step ``time``; ``rows`` are those of the chain."""
     slot, x = np.uint64(slot_of(person, time)), np.uint64(place)
     law[:] = 0.0
@@ -233,7 +236,7 @@ def _depart(person: LocalChain, rows: Rows, time: int, place: int, law: NDArray[
 
 
 @bare_jit
-def _arrive(person: LocalChain, last: int, place: int, won: NDArray[np.float64]) -> None:
+def _arrive(person: LocalChain, last: int, place: int, won: Floats) -> None:
     """``won[x] = P[x, place]`` of the move after step ``last``."""
     chain, slot = person.chain, slot_of(person, last)
     won[:] = 0.0
@@ -287,7 +290,7 @@ def _step_back(
 def _bound_segment(
     person: LocalChain,
     trail: Trail,
-    law: NDArray[np.float64],
+    law: Floats,
     first: int,
     mass: float,
     likeliest: float,
@@ -329,9 +332,9 @@ def _add_segment(
     person: LocalChain,
     trail: Trail,
     first: int,
-    law: NDArray[np.float64],
+    law: Floats,
     share: float,
-    success: NDArray[np.float64],
+    success: Floats,
     target: SegmentTarget,
     effort: FrontierEffort,
     tools: Tools,
@@ -369,7 +372,7 @@ def _add_segment(
 def _follow_back(
     person: LocalChain,
     sight: Sight,
-    marginal: NDArray[np.float64],
+    marginal: Floats,
     trail: Trail,
     sources: Sources,
     target: SegmentTarget,
@@ -459,35 +462,17 @@ def _expansions_up_to(number: int, targets: int, effort: FrontierEffort) -> int:
 
 
 @jit
-def frontier_of(
-    person: LocalChain,
-    channels: OwnChannels,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-) -> float:
-    """Bound on the success of any adversary who sees ``channels`` over the steps of ``marginal`` (T, K).
-
-    ``marginal`` is ``Pr[X_t = x]``; the ``laws`` of the ``outside`` are as of ``history_laws``, of exact
-    counts or through noise. Of the person the chain and the first slot are read.
-    """
-    sight = _sight(channels, marginal.shape[0], marginal.shape[1])
-    return frontier_in_sight(person, sight, marginal, mistakes, outside, effort)
+def frontier_of(asked: FrontierQuestion, channels: OwnChannels) -> float:
+    """Bound on the success of any adversary who sees these channels."""
+    return frontier_in_sight(asked, _sight(channels, asked.marginal.shape[0], asked.marginal.shape[1]))
 
 
 @jit
-def frontier_in_sight(
-    person: LocalChain,
-    sight: Sight,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-) -> float:
+def frontier_in_sight(asked: FrontierQuestion, sight: Sight) -> float:
     """:func:`frontier_of` channels of any kind."""
+    marginal, mistakes, outside = asked.marginal, asked.mistakes, asked.outside
     nothing = Scores(np.zeros(marginal.shape, np.int64), 1, 0)
-    sources = _filled_sources(person, sight, marginal, mistakes, outside, effort, nothing)
+    sources = _filled_sources(asked, sight, nothing)
     total = sources.success[: sources.begin[1], mistakes].sum()
     for x in range(marginal.shape[1]):
         if outside.shown[x] > 0.0:
@@ -496,33 +481,18 @@ def frontier_in_sight(
 
 
 @jit
-def frontier_by_score(
-    person: LocalChain,
-    channels: OwnChannels,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-    scores: Scores,
-) -> NDArray[np.float64]:
+def frontier_by_score(asked: FrontierQuestion, channels: OwnChannels, scores: Scores) -> Floats:
     """What is won with each law and score, (R, N), of channels with one level."""
-    seen = _sight(channels, marginal.shape[0], marginal.shape[1])
+    seen = _sight(channels, asked.marginal.shape[0], asked.marginal.shape[1])
     sight = Sight(False, seen.size, seen.level, seen.first, seen.sequences, seen.shown, seen.unshown)
-    sources = _filled_sources(person, sight, marginal, mistakes, outside, effort, scores)
-    return sources.success[: sources.begin[1], mistakes] * (1.0 + _ROUNDING)
+    sources = _filled_sources(asked, sight, scores)
+    return sources.success[: sources.begin[1], asked.mistakes] * (1.0 + _ROUNDING)
 
 
 @jit
-def _filled_sources(
-    person: LocalChain,
-    sight: Sight,
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-    scores: Scores,
-) -> Sources:
+def _filled_sources(asked: FrontierQuestion, sight: Sight, scores: Scores) -> Sources:
     """All sources with what is won from there on."""
+    person, marginal, mistakes, outside, effort = asked
     steps, places = marginal.shape
     trail = Trail(
         np.empty((steps, places)),
@@ -542,7 +512,7 @@ def _filled_sources(
         np.empty(mistakes + 1),
     )
     rows, ends = tools.memory.rows, outside.ends
-    sources = _sources(person, rows, sight, marginal, outside, mistakes, scores)
+    sources = _sources(asked, rows, sight, scores)
     targets = ends.shape[0] + (sight.shown[1:] > 0.0).sum()
     everything, total, count = np.zeros((mistakes + 1, scores.size)), np.ones(mistakes + 1), 0
     everything[:, scores.nought] = 1.0
@@ -568,7 +538,7 @@ def _filled_sources(
 
 
 @jit
-def _lifted(won: NDArray[np.float64], lift: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _lifted(won: Floats, lift: int) -> tuple[Floats, Floats]:
     """What is won (s + 1, N) with each score so much higher, and of all scores, (s + 1,)."""
     lifted, total = np.zeros(won.shape), np.zeros(won.shape[0])
     for m in range(won.shape[0]):
@@ -576,16 +546,3 @@ def _lifted(won: NDArray[np.float64], lift: int) -> tuple[NDArray[np.float64], N
             lifted[m, n + lift] = won[m, n]
             total[m] += won[m, n]
     return lifted, total
-
-
-@jit
-def raw_frontier(
-    person: LocalChain,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-    mistakes: int,
-    outside: Outside,
-    effort: FrontierEffort,
-) -> float:
-    """:func:`frontier_of` exact counts, where ``hits`` (T, K) says."""
-    return frontier_of(person, raw_channels(hits), marginal, mistakes, outside, effort)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.frontier_kernel import EXPANSIONS
 from accounting.bounds.patterns.segments_kernel import (
@@ -20,6 +19,7 @@ from accounting.bounds.patterns.segments_kernel import (
 )
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import inline, jit
 from models.priors.chain import LocalChain, is_labelled
 
@@ -35,7 +35,7 @@ from models.priors.chain import LocalChain, is_labelled
 
 
 @jit
-def multiply_into(target: NDArray[np.float64], left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+def multiply_into(target: Floats, left: Floats, right: Floats) -> None:
     """``target += left * right`` as polynomials, cut at the order kept."""
     for i in range(left.size):
         if left[i] > 0.0:
@@ -44,7 +44,7 @@ def multiply_into(target: NDArray[np.float64], left: NDArray[np.float64], right:
 
 
 @jit
-def success_bound(moments: NDArray[np.float64], left_to_guess: int) -> float:
+def success_bound(moments: Floats, left_to_guess: int) -> float:
     """``min(S_0, min_{1 <= j <= R} S_j / C(R, j))``; all of ``S_0`` when nothing is left to guess."""
     best = moments[0]
     ways = 1.0
@@ -55,7 +55,7 @@ def success_bound(moments: NDArray[np.float64], left_to_guess: int) -> float:
 
 
 @jit
-def moments_by_hits(polynomials: NDArray[np.float64], nodes: Nodes, steps: int) -> NDArray[np.float64]:
+def moments_by_hits(polynomials: Floats, nodes: Nodes, steps: int) -> Floats:
     """``S[k, j]``, the sum over all patterns with ``k`` hits, exact; shape (T + 1, order + 1)."""
     count, _, width = polynomials.shape
     sums = np.zeros((count, steps + 1, width))
@@ -71,7 +71,7 @@ def moments_by_hits(polynomials: NDArray[np.float64], nodes: Nodes, steps: int) 
 
 
 @jit
-def bound_by_hits(moments: NDArray[np.float64], mistakes: int) -> float:
+def bound_by_hits(moments: Floats, mistakes: int) -> float:
     """The bound with the minimum over ``j`` taken per number of hits."""
     steps = moments.shape[0] - 1
     total = 0.0
@@ -82,7 +82,7 @@ def bound_by_hits(moments: NDArray[np.float64], mistakes: int) -> float:
 
 @jit
 def bound_by_pattern(
-    polynomials: NDArray[np.float64], nodes: Nodes, steps: int, mistakes: int, least_probability: float
+    polynomials: Floats, nodes: Nodes, steps: int, mistakes: int, least_probability: float
 ) -> float:
     """The bound with the minimum over ``j`` taken per pattern, patterns walked depth first.
 
@@ -237,12 +237,7 @@ def _moment_bound(question: Question, most: float) -> float | None:
 
 @inline
 def moment_kernel(
-    person: LocalChain,
-    hits: NDArray[np.bool_],
-    mistakes: int,
-    order: int,
-    least_pattern: float,
-    powers: NDArray[np.float64],
+    person: LocalChain, hits: Flags, mistakes: int, order: int, least_pattern: float, powers: Floats
 ) -> float:
     """The least over orders per number of hits and, of more than one, per pattern."""
     if order == 0 or mistakes == 0 or is_labelled(person.chain):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.history import renewal_mixture
 from accounting.hmm.propagation import predict
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -22,19 +22,19 @@ from models.priors.chain import LocalChain, slot_of
 class Outside(NamedTuple):
     """What the adversary knows from before and after the horizon."""
 
-    laws: NDArray[np.float64]  # (R, K), mass at each first place, a law for each last hit before
-    shown: NDArray[np.float64]  # (K,), mass at each first place of those whose first place is shown
-    ends: NDArray[np.float64]  # (E, K), likelihood of each next hit after; adds up to 1 at each last place
+    laws: Floats  # (R, K), mass at each first place, a law for each last hit before
+    shown: Floats  # (K,), mass at each first place of those whose first place is shown
+    ends: Floats  # (E, K), likelihood of each next hit after; adds up to 1 at each last place
 
 
 @jit
-def unobserved(start: NDArray[np.float64]) -> Outside:
+def unobserved(start: Floats) -> Outside:
     """Nothing was released before or after; the horizon starts with the law ``start`` (K,)."""
     return Outside(start.reshape((1, start.size)), np.zeros(start.size), np.ones((1, start.size)))
 
 
 @jit
-def heaviest(weights: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
+def heaviest(weights: Floats, most: int) -> Flags:
     """Which ``most`` weights are the largest and above zero; ties go to the lowest index."""
     order = np.argsort(-weights, kind="mergesort")
     chosen = np.zeros(weights.size, np.bool_)
@@ -43,9 +43,7 @@ def heaviest(weights: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
 
 
 @jit
-def history_laws(
-    person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64], most: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def history_laws(person: LocalChain, hits: Flags, marginal: Floats, most: int) -> tuple[Floats, Floats]:
     """``laws`` and ``shown`` after the raw steps ``hits`` (n, K), which start with ``person.start``.
 
     ``marginal`` (n, K) is ``Pr[X_t = x]``; at most ``most`` laws are distinguished.
@@ -65,9 +63,7 @@ def history_laws(
 
 
 @jit
-def future_ends(
-    person: LocalChain, last: int, hits: NDArray[np.bool_], law: NDArray[np.float64], most: int
-) -> NDArray[np.float64]:
+def future_ends(person: LocalChain, last: int, hits: Flags, law: Floats, most: int) -> Floats:
     """``ends`` (E, K) of a horizon with last step ``last``, behind which the raw steps ``hits`` (n, K) come.
 
     ``law`` (K,) is that of the last place. At most ``most`` next hits are distinguished.

@@ -16,17 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.prior_constants_kernel import raise_to
-from accounting.hmm.propagation import (
-    add_rows,
-    dot,
-    largest_product,
-    predict,
-    retreat,
-    transposed,
-)
+from accounting.hmm.propagation import add_rows, dot, largest_product, predict, retreat, transposed
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import jit
 from models.priors.chain import ChainView, LocalChain, slot_of
 
@@ -54,15 +47,15 @@ from models.priors.chain import ChainView, LocalChain, slot_of
 class PatternWalk(NamedTuple):
     """State of a walk: the path so far, and the next candidate after each of its nodes."""
 
-    time: NDArray[np.int64]  # (N,) of all nodes, increasing
+    time: Integers  # (N,) of all nodes, increasing
     direction: int  # 1 onwards, -1 backwards
     stop: int  # the node that is no candidate any more
-    at: NDArray[np.int64]  # (longest path,)
-    candidate: NDArray[np.int64]  # (longest path,)
+    at: Integers  # (longest path,)
+    candidate: Integers  # (longest path,)
 
 
 @jit
-def walk_onwards(time: NDArray[np.int64], longest: int) -> PatternWalk:
+def walk_onwards(time: Integers, longest: int) -> PatternWalk:
     """From the first node; paths of up to ``longest`` nodes can be entered."""
     walk = PatternWalk(time, 1, time.size, np.empty(longest, np.int64), np.empty(longest, np.int64))
     restart(walk, 0)
@@ -70,7 +63,7 @@ def walk_onwards(time: NDArray[np.int64], longest: int) -> PatternWalk:
 
 
 @jit
-def walk_backwards(time: NDArray[np.int64], longest: int) -> PatternWalk:
+def walk_backwards(time: Integers, longest: int) -> PatternWalk:
     """From the last node; the first one is no candidate."""
     walk = PatternWalk(time, -1, 0, np.empty(longest, np.int64), np.empty(longest, np.int64))
     restart(walk, time.size - 1)
@@ -113,14 +106,12 @@ EPSILON = 2.3e-16  # a little more than the spacing of floats at 1
 class Nodes(NamedTuple):
     """Start, possible hits in order of time, end."""
 
-    time: NDArray[np.int64]  # (N,) -1 for the start, T for the end
-    place: NDArray[np.int64]  # (N,) -1 for start and end
+    time: Integers  # (N,) -1 for the start, T for the end
+    place: Integers  # (N,) -1 for start and end
 
 
 @jit
-def own_hits(
-    chain: ChainView, marginal: NDArray[np.float64], labels: NDArray[np.int32] | NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def own_hits(chain: ChainView, marginal: Floats, labels: Integers32 | Flags) -> Flags:
     """Where the person can be and is counted, (T, K); ``labels`` (T, M, or more steps) is by location."""
     hits = np.empty(marginal.shape, np.bool_)
     for t in range(marginal.shape[0]):
@@ -130,7 +121,7 @@ def own_hits(
 
 
 @jit
-def find_nodes(hits: NDArray[np.bool_]) -> Nodes:
+def find_nodes(hits: Flags) -> Nodes:
     """All nodes of a horizon; ``hits`` (T, K)."""
     steps, place_count = hits.shape
     count = hits.sum() + 2
@@ -147,7 +138,7 @@ def find_nodes(hits: NDArray[np.bool_]) -> Nodes:
 
 
 @jit
-def forward_vectors(person: LocalChain, weight: NDArray[np.float64], nodes: Nodes) -> NDArray[np.float64]:
+def forward_vectors(person: LocalChain, weight: Floats, nodes: Nodes) -> Floats:
     """``[a, t, x] = Pr[X_t = x, no hit strictly between a and t | a]``; zero up to the node's own time."""
     steps, place_count = weight.shape
     vectors = np.zeros((nodes.time.size, steps, place_count))
@@ -169,7 +160,7 @@ def forward_vectors(person: LocalChain, weight: NDArray[np.float64], nodes: Node
 
 
 @jit
-def backward_vectors(person: LocalChain, weight: NDArray[np.float64], nodes: Nodes) -> NDArray[np.float64]:
+def backward_vectors(person: LocalChain, weight: Floats, nodes: Nodes) -> Floats:
     """``[b, t, x] = weight[t, x] Pr[hit b, no hit strictly between t and b | X_t = x]``.
 
     With the end as ``b`` the event is that no hit follows.
@@ -195,16 +186,14 @@ def backward_vectors(person: LocalChain, weight: NDArray[np.float64], nodes: Nod
 
 
 @jit
-def multiply(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+def multiply(left: Floats, right: Floats, result: Floats) -> None:
     """``result[x] = left[x] right[x]``."""
     for x in range(left.size):
         result[x] = left[x] * right[x]
 
 
 @jit
-def avoiding_moves(
-    person: LocalChain, weight: NDArray[np.float64], nodes: Nodes, powers: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def avoiding_moves(person: LocalChain, weight: Floats, nodes: Nodes, powers: Floats) -> Floats:
     """``[t, g - 1, y, x] = Pr[X_{t+g} = y, no hit strictly between | X_t = x]``, for all ``t + g < T``.
 
     With ``powers`` (see ``prior_constants_kernel.shared_powers``) weights must be 0 at nodes and 1 elsewhere.
@@ -223,7 +212,7 @@ def avoiding_moves(
 
 
 @jit
-def subtract_hits(powers: NDArray[np.float64], nodes: Nodes, moves: NDArray[np.float64]) -> None:
+def subtract_hits(powers: Floats, nodes: Nodes, moves: Floats) -> None:
     """:func:`avoiding_moves` of one full matrix with few sensors: powers less the paths through a first hit.
 
     ``K^2`` instead of ``K^3`` operations for each pair of times. Differences round both ways: what that can
@@ -248,9 +237,7 @@ def subtract_hits(powers: NDArray[np.float64], nodes: Nodes, moves: NDArray[np.f
 
 
 @jit
-def subtract_outer(
-    result: NDArray[np.float64], after: NDArray[np.float64], until: NDArray[np.float64]
-) -> None:
+def subtract_outer(result: Floats, after: Floats, until: Floats) -> None:
     """``result[y, x] -= after[y] until[x]``."""
     for y in range(after.size):
         weight = after[y]
@@ -261,14 +248,14 @@ def subtract_outer(
 
 @jit
 def add_subsets_before(
-    coefficients: NDArray[np.float64],
+    coefficients: Floats,
     b: int,
-    weight: NDArray[np.float64],
-    forward: NDArray[np.float64],
-    backward: NDArray[np.float64],
-    moves: NDArray[np.float64],
+    weight: Floats,
+    forward: Floats,
+    backward: Floats,
+    moves: Floats,
     nodes: Nodes,
-    suffix: NDArray[np.float64],
+    suffix: Floats,
     walk: PatternWalk,
 ) -> None:
     """Add all subsets of the times before node ``b`` to ``e_ab``, latest time first, for every ``a`` at once.
@@ -300,12 +287,8 @@ def add_subsets_before(
 
 @jit
 def segment_polynomials(
-    person: LocalChain,
-    weight: NDArray[np.float64],
-    nodes: Nodes,
-    order: int,
-    powers: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    person: LocalChain, weight: Floats, nodes: Nodes, order: int, powers: Floats
+) -> Floats:
     """``e[b, a, j]`` for ``j = 0..order``, shape (N, N, order + 1); zero unless ``a`` is before ``b``.
 
     ``powers`` as for :func:`avoiding_moves`, empty where weights are other evidence than hits.
@@ -331,6 +314,6 @@ def segment_polynomials(
 
 
 @jit
-def no_hit_weight(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
+def no_hit_weight(hits: Flags) -> Floats:
     """0 where a hit would have been seen, 1 elsewhere."""
     return 1.0 - hits.astype(np.float64)

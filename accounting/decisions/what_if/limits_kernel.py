@@ -36,6 +36,7 @@ from accounting.exposure.step_information.contraction_kernel import (
 )
 from accounting.exposure.step_information.observation import TermsScratch, new_terms_scratch, step_terms
 from accounting.numerics import divergence_root
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, bare_pjit, inline, jit, pjit
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view, inlined_chain_view
 from models.priors.stationary_kernel import push_forward
@@ -52,16 +53,16 @@ _ROUNDING = 1e-12  # relative: a limit must not be too large by rounding
 class Limits(NamedTuple):
     """Limits in units of information; the phases are those of ``accounts_kernel.Constants``."""
 
-    information: NDArray[np.int64]  # (phases,) of a horizon at its end; UNLIMITED where is_natural
-    is_natural: NDArray[np.bool_]  # (phases,) habits alone break the limit, with nothing released
+    information: Integers  # (phases,) of a horizon at its end; UNLIMITED where is_natural
+    is_natural: Flags  # (phases,) habits alone break the limit, with nothing released
     risk: NDArray[
         np.float64
     ]  # (phases,) the largest certified risk within the limit; of several chains the mean
-    step: NDArray[np.int64]  # (N,) the most that one step may reveal about the person's place
-    ahead: NDArray[np.int64]  # (N,) horizons to look at from the step on: a cycle
-    later: NDArray[np.int64]  # (N,) of all horizons after these, where clocks are changed in one of them
-    is_changed: NDArray[np.bool_]  # by slot: clocks are changed, or there is a holiday, in the horizon
-    held_from: NDArray[np.int64]  # (N,) the first step of the horizons that the limits hold for
+    step: Integers  # (N,) the most that one step may reveal about the person's place
+    ahead: Integers  # (N,) horizons to look at from the step on: a cycle
+    later: Integers  # (N,) of all horizons after these, where clocks are changed in one of them
+    is_changed: Flags  # by slot: clocks are changed, or there is a holiday, in the horizon
+    held_from: Integers  # (N,) the first step of the horizons that the limits hold for
 
 
 @jit
@@ -92,10 +93,10 @@ def find_largest_guesses(
     begin: int,
     end: int,
     population: PopulationArrays,
-    people: NDArray[np.int64],
+    people: Integers,
     horizon: HorizonRules,
-    is_asked: NDArray[np.bool_],
-    guesses: NDArray[np.float64],
+    is_asked: Flags,
+    guesses: Floats,
 ) -> None:
     """Raise ``guesses`` (N,) of these people to a bound on the guess ``q`` under every law of the start.
 
@@ -121,7 +122,7 @@ class PersonChains(NamedTuple):
     """The chains of one person, from ``first`` on; ``guesses`` (N,) are used for initial distributions."""
 
     accounts: Accounts
-    guesses: NDArray[np.float64]
+    guesses: Floats
     first: int
     chains: int
 
@@ -179,7 +180,7 @@ def set_limits(
     habitual_risk: float,
     added: float,
     is_apart: bool,
-    guesses: NDArray[np.float64],
+    guesses: Floats,
     chains: int,
 ) -> None:
     """Set each person's limits on one horizon, and none on a step; ``chains`` chains stand for each person.
@@ -217,7 +218,7 @@ def set_limits(
 
 
 @jit
-def reversed_moves(chain: ChainView, moves: NDArray[np.float64], slot: int, gap: int) -> NDArray[np.float64]:
+def reversed_moves(chain: ChainView, moves: Floats, slot: int, gap: int) -> Floats:
     """The law of the place in ``slot`` given the place ``gap`` steps later, (K, K), by Bayes' rule.
 
     ``moves`` (K, K) is the matrix of these steps. The row of an impossible later place is a copy of a
@@ -238,7 +239,7 @@ def reversed_moves(chain: ChainView, moves: NDArray[np.float64], slot: int, gap:
 
 
 @inline
-def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
+def reversed_contractions(chain: ChainView, slot: int) -> Floats:
     """Contraction of the reversed chain from ``GAPS`` steps after ``slot``, (len(GAPS),); never rises."""
     moves = np.eye(chain.places.size)
     coefficients = np.ones(len(GAPS))
@@ -299,8 +300,8 @@ def place_entropy(accounts: Accounts, person: int, place_count: int) -> float:
 class Reserve(NamedTuple):
     """What a limit in hindsight sets aside of each person's limits for later steps, in units, (N,) each."""
 
-    horizon: NDArray[np.int64]  # of the limit on a horizon at its end
-    step: NDArray[np.int64]  # the most that one step may reveal
+    horizon: Integers  # of the limit on a horizon at its end
+    step: Integers  # the most that one step may reveal
 
 
 @pjit(lambda accounts, *_: accounts.since.size, least=16)
@@ -309,7 +310,7 @@ def find_reserve(
     end: int,
     accounts: Accounts,
     limits: Limits,
-    changed: NDArray[np.int64],
+    changed: Integers,
     repeated: int,
     share: float,
     reserve: Reserve,
@@ -347,9 +348,9 @@ def find_reserve(
 class ProposedTerms(NamedTuple):
     """The terms ``c`` and ``u`` that a step would have for some people, in units, (n,) each."""
 
-    people: NDArray[np.int64]
-    conditional: NDArray[np.int64]
-    unconditioned: NDArray[np.int64]
+    people: Integers
+    conditional: Integers
+    unconditioned: Integers
 
 
 @bare_jit
@@ -360,7 +361,7 @@ def _find_some(
     transition: Transition,
     terms: ProposedTerms,
     scratch: TermsScratch,
-    moved: NDArray[np.float64],
+    moved: Floats,
 ) -> None:
     """:func:`find_terms` of the people ``begin..end - 1`` of ``terms``."""
     population, _, nonstationary, _, all_since, horizon = accounts
@@ -399,7 +400,7 @@ def find_terms(
 
 @bare_pjit(lambda population, *_: population.slots.size, least=1024)
 def count_reaches(
-    begin: int, end: int, population: PopulationArrays, labels: NDArray[np.int32], reaches: NDArray[np.int64]
+    begin: int, end: int, population: PopulationArrays, labels: Integers32, reaches: Integers
 ) -> None:
     """Add to each person's ``reaches`` (N,) the number of rows of ``labels`` (steps, M) that count them."""
     for person in range(begin, end):
@@ -443,10 +444,10 @@ _SLACK_UNITS = 16.0  # more than the rounding of a carried amount, so that the h
 class Headroom(NamedTuple):
     """The most that the next step may reveal about each person, in units; -1 if even nothing is too much."""
 
-    conditional: NDArray[np.int64]  # (N,) limit of ``c``
-    unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
-    is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken even if nothing more is released
-    room: NDArray[np.int64]  # (N,) of what this and all later steps reveal together; negative where too much
+    conditional: Integers  # (N,) limit of ``c``
+    unconditioned: Integers  # (N,) limit of ``u``
+    is_quiet_over: Flags  # (N,) a limit is broken even if nothing more is released
+    room: Integers  # (N,) of what this and all later steps reveal together; negative where too much
 
 
 # The room for what this and all later steps may reveal *together*, whenever they do, is the least of
@@ -457,10 +458,10 @@ class Headroom(NamedTuple):
 class Outlook(NamedTuple):
     """One person's coming horizons; position ``MEMORY + j`` is step ``j`` of the next horizon."""
 
-    unconditioned: NDArray[np.float64]  # terms, zero from the next step on
-    carried: NDArray[np.float64]  # J in silence
-    line: NDArray[np.float64]  # J is at most line + slope * u ..
-    slope: NDArray[np.float64]  # .. with the next step's u
+    unconditioned: Floats  # terms, zero from the next step on
+    carried: Floats  # J in silence
+    line: Floats  # J is at most line + slope * u ..
+    slope: Floats  # .. with the next step's u
     now: int  # position of the next step
 
 
@@ -575,13 +576,7 @@ def _find_some_headroom(
 
 
 @jit
-def find_held_from(
-    accounts: Accounts,
-    limits: Limits,
-    people: NDArray[np.int64],
-    told: NDArray[np.float64],
-    most: int,
-) -> None:
+def find_held_from(accounts: Accounts, limits: Limits, people: Integers, told: Floats, most: int) -> None:
     """Set from which horizons on limits hold, of people whose place was told at their first step.
 
     It lies at most so many steps after. ``told`` (n,) are the units that the place has.

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.radius import budget_within
 from accounting.continuous import ContinuousAccountant
@@ -43,6 +42,7 @@ from accounting.exposure.exposure import entropy_nats
 from accounting.exposure.step_information import SensorInformation
 from accounting.settings import RiskBudget
 from models.calendar import DAY
+from models.numerics.arrays import Flags, Floats, Integers
 from models.priors import PopulationArrays
 from models.priors.unrolled import carried_arrays
 
@@ -68,7 +68,7 @@ class Prospect(NamedTuple):
             horizon=running.horizon._replace(first_slot=self.stretch.first_slot),
         )
 
-    def natural(self, first: int, people: NDArray[np.int64]) -> int:
+    def natural(self, first: int, people: Integers) -> int:
         """How many are over the limit by habit alone in the horizon that starts with a step.
 
         ``people`` (A,) are those of each account.
@@ -143,14 +143,14 @@ class Prospects:
             )
         return self._now
 
-    def natural(self, people: NDArray[np.int64]) -> tuple[int, ...]:
+    def natural(self, people: Integers) -> tuple[int, ...]:
         """People over the limit by habit alone, by the horizon's first slot of the common cycle."""
         slots = self._settled.population.slots
         cycle = int(np.lcm.reduce(slots)) if slots.size else 1
         start = self._regular.stretch.first_slot
         return tuple(self._regular.natural(slot - start, people) for slot in range(cycle))
 
-    def natural_ahead(self, step: int, people: NDArray[np.int64]) -> tuple[int, ...]:
+    def natural_ahead(self, step: int, people: Integers) -> tuple[int, ...]:
         """The same of the next day's horizons, if clocks are changed in one of them; else nothing."""
         calendar, horizon = self._accountant.settings.calendar, self._accountant.settings.horizon
         if calendar is None:
@@ -162,7 +162,7 @@ class Prospects:
         prospect = self.of(step)
         return tuple(prospect.natural(first, people) for first in starts)
 
-    def is_unsettled(self, step: int) -> NDArray[np.bool_]:
+    def is_unsettled(self, step: int) -> Flags:
         """Who starts from an initial distribution in a horizon that the step ends or in a later one, (N,)."""
         found = np.zeros(self._priors.slots.size, dtype=np.bool_)
         found[self._started] = True
@@ -240,7 +240,7 @@ class Prospects:
         fill_stretch(accounts, self._settled.constants, stretch.first_start, np.array(stretch.like))
         return accounts
 
-    def _limits_of(self, accounts: Accounts, stretch: Stretch, cycle: NDArray[np.int64]) -> Limits:
+    def _limits_of(self, accounts: Accounts, stretch: Stretch, cycle: Integers) -> Limits:
         """The limits in a stretch where each step has a slot of its own."""
         is_changed = np.zeros(stretch.steps, dtype=np.bool_)
         is_changed[stretch.first_start : stretch.first_start + len(stretch.like)] = (
@@ -251,13 +251,7 @@ class Prospects:
         limits.later[:] = np.where(self._priors.slots > 1, self._limits.later, UNLIMITED)
         return limits
 
-    def _find_limits(
-        self,
-        accounts: Accounts,
-        cycle: NDArray[np.int64],
-        is_changed: NDArray[np.bool_],
-        guesses: NDArray[np.float64],
-    ) -> Limits:
+    def _find_limits(self, accounts: Accounts, cycle: Integers, is_changed: Flags, guesses: Floats) -> Limits:
         """Each person's limits on information under the limit on the risk within the settings' radius.
 
         ``guesses`` (N,) of people with an initial distribution are raised to those of the changed slots.
@@ -309,13 +303,13 @@ class Prospects:
             limits.step[:] = self._reserve.step
 
 
-def _open_limits(accounts: Accounts, limits: Limits) -> NDArray[np.int64]:
+def _open_limits(accounts: Accounts, limits: Limits) -> Integers:
     """The limits on information of the horizons in which as much can be revealed, (phases,)."""
     is_open = accounts.constants.entropy_units > limits.information
     return np.where(is_open, limits.information, UNLIMITED)
 
 
-def _tightest(accounts: Accounts, limits: Limits) -> NDArray[np.int64]:
+def _tightest(accounts: Accounts, limits: Limits) -> Integers:
     """The least of each person's :func:`_open_limits`, (N,)."""
     begin = accounts.constants.phase_start[:-1]
     return np.minimum.reduceat(_open_limits(accounts, limits), begin) if begin.size else begin

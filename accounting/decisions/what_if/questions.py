@@ -14,7 +14,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts
@@ -38,6 +37,7 @@ from accounting.exposure.step_information.observation import StepView
 from accounting.settings import RiskBudget
 from models.mechanisms import Mechanism, Raw, Suppressed, Tabulated
 from models.noise import binary_entropy, fill_information
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.releases import (
     OpenWindow,
     RevealedMove,
@@ -62,32 +62,26 @@ class QuickBounds:
     """Upper bounds on what one step's sensors reveal about each person, in units."""
 
     def __init__(
-        self,
-        information: SensorInformation,
-        sensors: Sequence[Sensor],
-        slot: int,
-        is_nonstationary: NDArray[np.bool_],
+        self, information: SensorInformation, sensors: Sequence[Sensor], slot: int, is_nonstationary: Flags
     ) -> None:
         """``slot`` is the step's; people with an initial distribution (N,) have no bound here."""
         self._unknown = np.where(is_nonstationary, np.inf, 0.0)
-        self._people: dict[str, NDArray[np.int64]] = {}  # that each sensor can count
-        self._probability: dict[
-            str, NDArray[np.float64]
-        ] = {}  # with which it counts each of them in this slot
+        self._people: dict[str, Integers] = {}  # that each sensor can count
+        self._probability: dict[str, Floats] = {}  # with which it counts each of them in this slot
         for sensor in sensors:
             probability = np.minimum(information.probability(sensor, slot), 1.0)
             self._people[sensor.name] = np.flatnonzero(probability)
             self._probability[sensor.name] = probability[self._people[sensor.name]]
-        self._units: dict[tuple[str, Mechanism], NDArray[np.float64]] = {}
+        self._units: dict[tuple[str, Mechanism], Floats] = {}
 
-    def people_of(self, sensors: Sequence[str]) -> NDArray[np.bool_]:
+    def people_of(self, sensors: Sequence[str]) -> Flags:
         """The people whom one of these sensors can count, and all with an initial distribution, (N,)."""
         found = np.isinf(self._unknown)
         for name in sensors:
             found[self._people[name]] = True
         return found
 
-    def at_most(self, step: StepSchedule) -> NDArray[np.float64]:
+    def at_most(self, step: StepSchedule) -> Floats:
         """The most that the step reveals about each person, in units, (N,)."""
         total = self._unknown.copy()
         for release in step.releases:
@@ -96,14 +90,14 @@ class QuickBounds:
                 total[self._people[name]] += self._of(name, release.accounted)
         return total
 
-    def raw(self) -> NDArray[np.float64]:
+    def raw(self) -> Floats:
         """The most that all sensors would reveal about each person if they were raw, in units, (N,)."""
         total = self._unknown.copy()
         for name, people in self._people.items():
             total[people] += self._of(name, Raw())
         return total
 
-    def _of(self, name: str, mechanism: Mechanism) -> NDArray[np.float64]:
+    def _of(self, name: str, mechanism: Mechanism) -> Floats:
         key = name, mechanism
         if key not in self._units:
             nats = _nats(mechanism, self._probability[name])
@@ -111,7 +105,7 @@ class QuickBounds:
         return self._units[key]
 
 
-def _nats(mechanism: Mechanism, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nats(mechanism: Mechanism, probability: Floats) -> Floats:
     """What a count reveals to each, (n,), by the table that the accountant's kernels use."""
     if not isinstance(mechanism, Tabulated):
         return binary_entropy(probability)
@@ -129,9 +123,9 @@ class CandidateEffect:
     """
 
     mechanisms: dict[str, Mechanism]
-    conditional: NDArray[np.int64]
-    unconditioned: NDArray[np.int64]
-    excess: NDArray[np.int64]
+    conditional: Integers
+    unconditioned: Integers
+    excess: Integers
 
     @classmethod
     def of(cls, step: StepSchedule, people: int) -> CandidateEffect:
@@ -303,7 +297,7 @@ class NextStep:
         self._locations = self._population.location_count
         self._is_nonstationary = what_if.prospects.is_unsettled(self._step)
         self._headroom = _headroom(self._view.accounts, self._prospect.limits, self._step)
-        rows = [self._labels(later) for later in announced.coming]
+        rows = [_raw_labels(later, self._locations) for later in announced.coming]
         coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
         self._informed = None if what_if.informed is None else NextStep(what_if.informed, announced)
         self._check = self._refined_check(what_if, announced) if what_if.refines else None
@@ -365,7 +359,7 @@ class NextStep:
         """The number of people."""
         return int(self._people_of.sum())
 
-    def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
+    def is_over(self, step: StepSchedule) -> Flags:
         """Which accounts would be over the limit by the fast bound, (A,), by this step or in any case."""
         over = self._is_fixed.copy()
         effect = self._effect(step, self.people)
@@ -373,7 +367,7 @@ class NextStep:
             over[self._open[effect.excess > 0]] = True
         return self._population.any_draw(over)
 
-    def is_over_by_all(self, step: StepSchedule) -> NDArray[np.bool_]:
+    def is_over_by_all(self, step: StepSchedule) -> Flags:
         """Which accounts would be over the limit by every bound, (A,); all apart, of one chain each."""
         over = self._is_fixed.copy()
         effect = self._effect(step, self.people)
@@ -400,9 +394,7 @@ class NextStep:
         draws = self._population.draws
         return int(self._people_of[over if draws == 1 else np.unique(over // draws)].sum())
 
-    def _people_cleared(
-        self, step: StepSchedule, effect: CandidateEffect, over: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _people_cleared(self, step: StepSchedule, effect: CandidateEffect, over: Integers) -> Integers:
         """For each position ``over`` by the fast bound, how many people another bound clears, (n,)."""
         found = np.zeros(over.size, dtype=np.int64)
         if self._informed is not None:
@@ -435,9 +427,7 @@ class NextStep:
         self._effects.append(effect)
         return effect
 
-    def _look(
-        self, step: StepSchedule, effect: CandidateEffect, anew: NDArray[np.int64], enough: int
-    ) -> bool:
+    def _look(self, step: StepSchedule, effect: CandidateEffect, anew: Integers, enough: int) -> bool:
         """Fill in the effect at these positions: by the quick bound if it suffices, else by the exact terms.
 
         Those furthest over the limit come first. False as soon as more than ``enough`` people are over it.
@@ -456,7 +446,7 @@ class NextStep:
             self._look_closely(seen.view, effect, unclear[first : first + _PEOPLE_AT_ONCE])
         return self._people_over(effect) <= enough
 
-    def _look_closely(self, step: StepView, effect: CandidateEffect, chosen: NDArray[np.int64]) -> None:
+    def _look_closely(self, step: StepView, effect: CandidateEffect, chosen: Integers) -> None:
         """Fill in the effect at these positions by the accountant's terms."""
         headroom, people = self._headroom, self._open[chosen]
         terms = self._terms(step, people)
@@ -468,7 +458,7 @@ class NextStep:
         effect.conditional[chosen], effect.unconditioned[chosen] = terms.conditional, terms.unconditioned
         effect.excess[chosen] = np.maximum(excess, headroom.is_quiet_over[people])
 
-    def _terms(self, step: StepView, people: NDArray[np.int64]) -> ProposedTerms:
+    def _terms(self, step: StepView, people: Integers) -> ProposedTerms:
         """The step's terms for these people, times the number of steps that share each one's headroom."""
         view = self._view
         terms = ProposedTerms(
@@ -478,7 +468,7 @@ class NextStep:
         shares = self._shares[people]
         return ProposedTerms(people, terms.conditional * shares, terms.unconditioned * shares)
 
-    def _find_open(self) -> NDArray[np.int64]:
+    def _find_open(self) -> Integers:
         """People whom a candidate could put over the limit, or whom only the refined bounds could clear."""
         headroom = self._headroom
         at_most = self._quick.raw() * self._shares
@@ -486,20 +476,16 @@ class NextStep:
         is_open = headroom.is_quiet_over | ((at_most > 0) & (at_most > least))
         return np.flatnonzero(is_open & ~self._is_fixed)
 
-    def _is_lost(self) -> NDArray[np.bool_]:
+    def _is_lost(self) -> Flags:
         """Who is over the limit whatever is released: in silence, too, and refined bounds are not used."""
         is_over = self._headroom.is_quiet_over
         return is_over if self._check is None else is_over & self._is_nonstationary
 
-    def _count_steps(self, coming: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _count_steps(self, coming: Integers32) -> Integers:
         """In how many of this step and the coming ones each person can be counted, (N,)."""
         steps = np.ones(self._view.accounts.since.size, dtype=np.int64)
         count_reaches(self._view.accounts.population, coming, steps)
         return steps
-
-    def _labels(self, sensors: Sequence[Sensor]) -> NDArray[np.int32]:
-        """The outcome of each location if these sensors are raw, (M,)."""
-        return _raw_labels(sensors, self._locations)
 
 
 def _headroom(accounts: Accounts, limits: Limits, step: int) -> Headroom:
@@ -510,7 +496,7 @@ def _headroom(accounts: Accounts, limits: Limits, step: int) -> Headroom:
     return found
 
 
-def _raw_labels(sensors: Sequence[Sensor], locations: int) -> NDArray[np.int32]:
+def _raw_labels(sensors: Sequence[Sensor], locations: int) -> Integers32:
     """The outcome of each location if these sensors count there exactly in one step, (M,)."""
     raw = tuple(SensorRelease(Sensor(each.name, each.locations), Raw()) for each in sensors)
     return observe(StepSchedule(0, raw), locations).labels
@@ -561,7 +547,7 @@ class NextStepOfWindows:
         crowds = announced.crowds or (SensorCrowd(),) * len(announced.sensors)
         self._crowds = dict(zip(announced.sensors, crowds, strict=True))
         self._informed = None if what_if.informed is None else NextStepOfWindows(what_if.informed, announced)
-        self._units: dict[object, NDArray[np.float64]] = {}
+        self._units: dict[object, Floats] = {}
         self._decided = sum(map(self._of_window, announced.open), start=np.zeros(people))
 
     @property
@@ -581,7 +567,7 @@ class NextStepOfWindows:
             self._what_if.prospects.natural_ahead(self._step, people_each),
         )
 
-    def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
+    def is_over(self, step: StepSchedule) -> Flags:
         """Which accounts would be over the limit, (A,), by this step or in any case."""
         begun = [window for window in step.windows or () if window not in self._open]
         plain = self._seen([each for each in step.releases if each.sensor.window is None])
@@ -603,11 +589,9 @@ class NextStepOfWindows:
         crowds = tuple(self._crowds[each.sensor] for each in plain)
         return self._crowd.seen(StepSchedule(self._step, tuple(plain)), crowds).releases
 
-    def _is_too_much_in_a_step(
-        self, plain: Sequence[SensorRelease], windows: Sequence[OpenWindow]
-    ) -> NDArray[np.bool_]:
+    def _is_too_much_in_a_step(self, plain: Sequence[SensorRelease], windows: Sequence[OpenWindow]) -> Flags:
         """Of whom this step or one to come reveals more than a limit in hindsight allows a step, (N,)."""
-        by_step: dict[int, NDArray[np.float64]] = {self._step: np.zeros(self._room.size)}
+        by_step: dict[int, Floats] = {self._step: np.zeros(self._room.size)}
         for release in plain:
             by_step[self._step] += self._of_places(release.sensor, release.accounted, self._step)
         for window in windows:
@@ -617,7 +601,7 @@ class NextStepOfWindows:
         limit = self._prospect.limits.step
         return np.any([units > limit for units in by_step.values()], axis=0)
 
-    def _of_window(self, window: OpenWindow) -> NDArray[np.float64]:
+    def _of_window(self, window: OpenWindow) -> Floats:
         """The most that a window reveals from now on, as accounts add it up, in units, (N,)."""
         if window not in self._units:
             since = window.charged_from if self._what_if.limit.in_hindsight else self._step
@@ -628,7 +612,7 @@ class NextStepOfWindows:
             self._units[window] = total
         return self._units[window]
 
-    def _as_accounted(self, window: OpenWindow, since: int) -> NDArray[np.float64]:
+    def _as_accounted(self, window: OpenWindow, since: int) -> Floats:
         """What the steps from ``since`` on add to the information of an account, in units, (N,)."""
         total = np.zeros(self._room.size)
         if self._is_of_groups:
@@ -649,7 +633,7 @@ class NextStepOfWindows:
             total += _in_units(nats)
         return total
 
-    def _parts(self, window: OpenWindow) -> list[tuple[int, NDArray[np.float64]]]:
+    def _parts(self, window: OpenWindow) -> list[tuple[int, Floats]]:
         """What each step of a window reveals by the places it shows, in units, (N,)."""
         return [
             (step, self._of_places(part.sensor, _EXACT if self._is_of_groups else part.mechanism, step))
@@ -668,7 +652,7 @@ class NextStepOfWindows:
         """Whether companions move with each person, of whom no noise is known to hide all."""
         return self._crowd is not None and self._crowd.adversary.companions > 0
 
-    def _of_places(self, sensor: Sensor, mechanism: Mechanism, step: int) -> NDArray[np.float64]:
+    def _of_places(self, sensor: Sensor, mechanism: Mechanism, step: int) -> Floats:
         """The most that a count of presence reveals about each person, in units, (N,)."""
         if not mechanism.is_released:
             return np.zeros(self._room.size)
@@ -688,6 +672,6 @@ class NextStepOfWindows:
         return self._units[key]
 
 
-def _in_units(nats: NDArray[np.float64]) -> NDArray[np.float64]:
+def _in_units(nats: Floats) -> Floats:
     """Nats as whole units, none too few for the rounding of the accounts."""
     return np.where(nats > 0.0, np.ceil(nats * UNITS_PER_NAT) + _MARGIN_UNITS, 0.0)

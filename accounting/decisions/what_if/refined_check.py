@@ -33,6 +33,7 @@ from accounting.decisions.what_if.limits_kernel import (
 from accounting.exposure.step_information.likelihood_levels import SeenSteps, seen_exactly
 from accounting.numerics import packed_positions
 from accounting.settings import RiskBudget
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import inline, pjit
 from models.releases import StepSchedule
 
@@ -54,8 +55,8 @@ from models.releases import StepSchedule
 class Unclear(NamedTuple):
     """The horizons that the fast bound does not clear, by how many steps after the next one they begin."""
 
-    ahead: NDArray[np.int64]  # (n,) steps
-    carried: NDArray[np.float64]  # (n,) carried information, units
+    ahead: Integers  # (n,) steps
+    carried: Floats  # (n,) carried information, units
     headroom: (
         int  # the largest ``c`` of the next step that keeps all other horizons within their limits, or -1
     )
@@ -111,9 +112,9 @@ def unclear_horizons(
 class Refined(NamedTuple):
     """What the refined bounds found of some people, (n,) each."""
 
-    headroom: NDArray[np.int64]  # the largest ``c`` of the next step that keeps all limits; -1 over one
-    looks: NDArray[np.int64]  # horizons that were looked at
-    products: NDArray[np.float64]  # that their bounds through noise took
+    headroom: Integers  # the largest ``c`` of the next step that keeps all limits; -1 over one
+    looks: Integers  # horizons that were looked at
+    products: Floats  # that their bounds through noise took
 
 
 @inline
@@ -124,7 +125,7 @@ def refined_headroom(
     levels: Levels,
     is_exact: bool,
     is_informed: bool,
-    shift: NDArray[np.float64],
+    shift: Floats,
     terms: ProposedTerms,
     k: int,
     found: Refined,
@@ -206,7 +207,7 @@ class _Evaluation(NamedTuple):
     is_within: bool
     conditional: int
     unconditioned: int
-    is_paid: NDArray[np.bool_]
+    is_paid: Flags
 
     def answer(self, conditional: int, unconditioned: int) -> bool | None:
         """Whether these terms are within the limit; None if the evaluation does not tell.
@@ -233,7 +234,7 @@ class _Look(NamedTuple):
     is_exact: bool
     may_refuse: bool
 
-    def cost(self, chains: NDArray[np.int64], looks: Refined | None = None) -> NDArray[np.int64]:
+    def cost(self, chains: Integers, looks: Refined | None = None) -> Integers:
         """What these looks at each of the chains did cost, (n,); without them what they may."""
         rules, hits = self.accounts.horizon, count_hits(self.levels.seen[0])
         times = 2 * rules.steps if looks is None else looks.looks  # silence follows, and then steps like it
@@ -249,12 +250,12 @@ class _Asked(NamedTuple):
     """The accounts in question, one of each set of equal ones, and the units that may pay for each."""
 
     terms: ProposedTerms  # of the n accounts
-    excess: NDArray[np.int64]  # (n,)
-    leaves_headroom: NDArray[np.bool_]  # (n,)
+    excess: Integers  # (n,)
+    leaves_headroom: Flags  # (n,)
     key: list[_Key]  # under which their evaluations are kept
-    unit: NDArray[np.int64]  # (u,) the units, account by account
-    first: NDArray[np.int64]  # (n + 1,) where the units of each account begin
-    owner: NDArray[np.int64]  # (u,) each unit's account, as a position among the n
+    unit: Integers  # (u,) the units, account by account
+    first: Integers  # (n + 1,) where the units of each account begin
+    owner: Integers  # (u,) each unit's account, as a position among the n
 
 
 class RefinedCheck:
@@ -311,7 +312,7 @@ class RefinedCheck:
         self._allowed = np.array([budget.allowed(int(people)) for people in everybody.tolist()])
         self._is_lost = np.zeros(share.size, dtype=np.bool_)
 
-    def look_at_silence(self, step: StepSchedule, people: NDArray[np.int64]) -> None:
+    def look_at_silence(self, step: StepSchedule, people: Integers) -> None:
         """Evaluate these accounts for a ``step`` without releases before any work goes to candidates.
 
         People who are over the limit even then stay over it whatever is released.
@@ -322,12 +323,8 @@ class RefinedCheck:
         self._is_lost[asked] = ~is_within[asked]
 
     def cleared(
-        self,
-        step: StepSchedule,
-        terms: ProposedTerms,
-        excess: NDArray[np.int64],
-        leaves_headroom: NDArray[np.bool_],
-    ) -> NDArray[np.int64]:
+        self, step: StepSchedule, terms: ProposedTerms, excess: Integers, leaves_headroom: Flags
+    ) -> Integers:
         """How many people of each of these accounts, over the limit by the fast bound, are cleared, (n,).
 
         ``excess`` (n,) is by how much the step's terms are too large; accounts with the least are evaluated
@@ -341,11 +338,11 @@ class RefinedCheck:
         self,
         step: StepSchedule,
         terms: ProposedTerms,
-        excess: NDArray[np.int64],
-        leaves_headroom: NDArray[np.bool_],
+        excess: Integers,
+        leaves_headroom: Flags,
         *,
         may_refuse: bool,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    ) -> tuple[Flags, Integers]:
         """Which units are within the limit, (U,), and the units that were asked about."""
         levels, is_within = self._seen_with(step), np.zeros(self._people.size, dtype=np.bool_)
         exact = Levels((0.0,), (seen_exactly(levels.seen[0].labels),))
@@ -359,13 +356,7 @@ class RefinedCheck:
             asked = among.unit
         return is_within, asked
 
-    def _asked(
-        self,
-        terms: ProposedTerms,
-        excess: NDArray[np.int64],
-        leaves_headroom: NDArray[np.bool_],
-        look: _Look,
-    ) -> _Asked:
+    def _asked(self, terms: ProposedTerms, excess: Integers, leaves_headroom: Flags, look: _Look) -> _Asked:
         """The accounts to be evaluated, of equal ones the first, and what the step reveals of each."""
         chain, at = np.unique(self._units.alike[terms.people], return_index=True)
         size = self._start[chain + 1] - self._start[chain]
@@ -380,21 +371,21 @@ class RefinedCheck:
         owner = np.repeat(np.arange(chain.size), size)
         return _Asked(_some(terms, at), excess[at], leaves_headroom[at], key, unit, first, owner)
 
-    def _evaluate(self, look: _Look, asked: _Asked, is_within: NDArray[np.bool_]) -> None:
+    def _evaluate(self, look: _Look, asked: _Asked, is_within: Flags) -> None:
         """Mark the units that are known, or found as far as work goes, to be within the limit."""
         answered, chains = self._known_answers(asked, is_within), asked.terms.people
         due = np.flatnonzero(~(answered | is_within[asked.unit] | self._is_lost[asked.unit]))
         unit, owner, at_most = asked.unit[due], asked.owner[due], look.cost(chains)
         headroom, cost = np.full(chains.size, -1), np.full(chains.size, -1)
 
-        def run(paid: NDArray[np.int64]) -> NDArray[np.int64]:
+        def run(paid: Integers) -> Integers:
             new = np.unique(owner[paid])
             new = new[cost[new] < 0]
             found = self._find(look, asked, new)
             headroom[new], cost[new] = found.headroom, look.cost(chains[new], found)
             return cost[owner[paid]]
 
-        def is_worth(could: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        def is_worth(could: Flags) -> Flags:
             share, people = self._units.shares.share, self._people
             over = np.zeros((2, self._allowed.size), dtype=np.int64)
             np.add.at(over[0], share[unit[~could]], people[unit[~could]])
@@ -412,7 +403,7 @@ class RefinedCheck:
             outcome = _Evaluation(largest >= 0, max(conditional, largest), unconditioned, is_paid[own])
             self._known.setdefault(asked.key[i], []).append(outcome)
 
-    def _known_answers(self, asked: _Asked, is_within: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _known_answers(self, asked: _Asked, is_within: Flags) -> Flags:
         """About which units earlier evaluations tell, (u,); those within the limit are marked as such."""
         answered = np.zeros(asked.unit.size, dtype=np.bool_)
         for i, key in enumerate(asked.key):
@@ -424,7 +415,7 @@ class RefinedCheck:
                     answered[own] |= outcome.is_paid
         return answered
 
-    def _find(self, look: _Look, asked: _Asked, chosen: NDArray[np.int64]) -> Refined:
+    def _find(self, look: _Look, asked: _Asked, chosen: Integers) -> Refined:
         """What the refined bounds say of these; -1 also where it is not sustainable."""
         terms = _some(asked.terms, chosen)
         found = self._refined(look, terms, look.levels)
@@ -456,7 +447,7 @@ class RefinedCheck:
             repeated.append(SeenSteps(labels, channel, seen.tables))
         return Levels(levels.probability, tuple(repeated))
 
-    def _followed_by_silence(self, levels: Levels, people: NDArray[np.int64]) -> Levels:
+    def _followed_by_silence(self, levels: Levels, people: Integers) -> Levels:
         """The levels followed by as many steps without a count as a coming horizon of these may contain."""
         longest = int(self._limits.ahead[people].max(initial=1))
         rows = ((0, HISTORY + self._accounts.horizon.steps + longest), (0, 0))
@@ -466,7 +457,7 @@ class RefinedCheck:
         )
         return Levels(levels.probability, tuple(silent))
 
-    def _revealed(self, levels: Levels) -> NDArray[np.int32]:
+    def _revealed(self, levels: Levels) -> Integers32:
         """A number for what the last row's counts reveal at each location, (M,); equal if that is equal."""
         rows, seen_by = [seen.channel[-1] for seen in levels.seen], dict[tuple[int, ...], bytes]()
         found = np.full(rows[0].size, -1, dtype=np.int32)

@@ -31,9 +31,9 @@ from functools import cache, lru_cache
 from math import exp as exp_of
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.mechanisms import NoiseLaw
+from models.numerics.arrays import Floats
 from models.numerics.elementwise import exp
 from models.numerics.jit import jit
 
@@ -44,7 +44,7 @@ _ROUNDING = 1e-12  # of sums of products, each rounded
 
 
 @jit
-def _sum_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum_of(one: Floats, other: Floats) -> Floats:
     """The law of a sum."""
     found = np.zeros(one.size + other.size - 1)
     for i in range(one.size):
@@ -54,9 +54,7 @@ def _sum_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.
 
 
 @jit
-def worth_of_bits(
-    noise: NDArray[np.float64], odds: NDArray[np.float64], most: int, most_counts: int
-) -> NDArray[np.float64]:
+def worth_of_bits(noise: Floats, odds: Floats, most: int, most_counts: int) -> Floats:
     """``h`` (most + 1, O) of so many bits of chance 1/4 or 3/4 and symmetric noise, at odds of 1 or more."""
     quarter = np.zeros((most + 1, most + 1))  # Pr[so many ones] of so many bits of chance 1/4
     quarter[0, 0] = 1.0
@@ -84,7 +82,7 @@ def worth_of_bits(
 
 
 @jit
-def _mean_over_numbers(mean: float, worth: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mean_over_numbers(mean: float, worth: Floats) -> Floats:
     """Over a Poisson count, of which what is beyond the last number counts as this one."""
     found, weight, left = np.zeros(worth.shape[1]), exp_of(-mean), 1.0
     for number in range(worth.shape[0] - 1):
@@ -95,16 +93,16 @@ def _mean_over_numbers(mean: float, worth: NDArray[np.float64]) -> NDArray[np.fl
 
 
 @cache
-def _odds() -> NDArray[np.float64]:
+def _odds() -> Floats:
     return np.asarray(exp(np.append(0.0, 0.02 * 1.3 ** np.arange(27))))
 
 
 @lru_cache(64)
-def _worth_among(noise: bytes, most_counts: int) -> NDArray[np.float64]:
+def _worth_among(noise: bytes, most_counts: int) -> Floats:
     return worth_of_bits(np.frombuffer(noise), _odds(), MOST_BITS, most_counts)
 
 
-Outputs = tuple[NDArray[np.float64], NDArray[np.float64], float]
+Outputs = tuple[Floats, Floats, float]
 """Probabilities of outputs if the person is not counted (O,), and if (O,), and what they leave out."""
 
 
@@ -128,7 +126,7 @@ def outputs_among(variance: float, noise: NoiseLaw | None, shown: float, most_co
     return np.append(absent, 0.0), np.append(absent * odds, worth[-1]), left_out
 
 
-def _convex(odds: NDArray[np.float64], worth: NDArray[np.float64]) -> list[int]:
+def _convex(odds: Floats, worth: Floats) -> list[int]:
     """Positions of the corners of the largest convex function that is nowhere above these values."""
     kept: list[int] = []
     for k in range(odds.size):

@@ -18,12 +18,12 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.crowd.others import CrowdAdversary
 from accounting.exposure.exposure import Exposure
 from accounting.exposure.own_counts import law_together, own_window
 from models.mechanisms import DrawnPerWindow, shares_noise, truncated_mass
+from models.numerics.arrays import Floats, Integers
 from models.priors import Population
 from models.releases import Counts, Schedule, SensorRelease, WindowRelease, window_release
 
@@ -41,7 +41,7 @@ class CountsAmong(NamedTuple):
     """What is published by how often one person is in each count: one number, the first its highest digit."""
 
     releases: tuple[WindowRelease, ...]
-    seen: NDArray[np.float64]  # (V, P)
+    seen: Floats  # (V, P)
     left_out: float  # of every column, at most
 
 
@@ -54,8 +54,8 @@ class FewCounts:
     """
 
     releases: tuple[WindowRelease, ...]
-    own: NDArray[np.float64]
-    people: NDArray[np.int64]
+    own: Floats
+    people: Integers
 
     @classmethod
     def of(cls, population: Population, schedule: Schedule, adversary: CrowdAdversary) -> FewCounts | None:
@@ -129,7 +129,7 @@ def _is_plain(release: SensorRelease) -> bool:
     return counts_all and is_of_places and not sensor.corrections and has_law
 
 
-def _sum(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum(one: Floats, other: Floats) -> Floats:
     """The law of a sum, an axis a count."""
     found = np.zeros([a + b - 1 for a, b in zip(one.shape, other.shape, strict=True)])
     for where in product(*map(range, other.shape)):
@@ -139,7 +139,7 @@ def _sum(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.flo
     return found
 
 
-def _trimmed(law: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def _trimmed(law: Floats) -> tuple[Floats, float]:
     """Without outermost values that hardly ever come, and their probability."""
     cut = 0.0
     for axis in range(law.ndim):
@@ -151,7 +151,7 @@ def _trimmed(law: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     return law, cut
 
 
-def _by_own(law: NDArray[np.float64], most: Sequence[int]) -> NDArray[np.float64]:
+def _by_own(law: Floats, most: Sequence[int]) -> Floats:
     """What is published by a person's own counts, each at ``most`` so large, if others add this ``law``."""
     patterns = product(*(range(each + 1) for each in most))
     padded = [np.pad(law, [(n, each - n) for n, each in zip(own, most, strict=True)]) for own in patterns]

@@ -52,11 +52,13 @@ from models.mechanisms import (
     Raw,
     SeenRelease,
     Tabulated,
+    computed_once,
     counted_again,
     revealed_by_shift,
     shares_noise,
 )
 from models.noise import InformationTable, least_information, scaled_entropy_table
+from models.numerics.arrays import Flags, Floats, Integers
 from models.priors import Population, PopulationArrays
 from models.priors.unrolled import unrolled_arrays
 from models.releases import (
@@ -112,17 +114,13 @@ class Crowded(SeenRelease):
         noise = self.inner.noise_law() if self.inner.noise_family in _SYMMETRIC else None
         return outputs_among(self.hiding, noise, self.share, self.most_counts)
 
+    @computed_once(4096)
     def information_table(self) -> InformationTable:
         """The smaller of what the crowd leaves and what the noise does."""
-        return _information_table(self)
-
-
-@lru_cache(4096)
-def _information_table(crowded: Crowded) -> InformationTable:
-    hidden, alone = scaled_entropy_table(crowded.share), crowded.alone
-    if crowded.is_erased or not isinstance(alone, Tabulated):
-        return hidden
-    return least_information(hidden, alone.information_table())
+        hidden, alone = scaled_entropy_table(self.share), self.alone
+        if self.is_erased or not isinstance(alone, Tabulated):
+            return hidden
+        return least_information(hidden, alone.information_table())
 
 
 LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)
@@ -584,7 +582,7 @@ _Key = tuple[object, ...]
 class _KnownStep(NamedTuple):
     """The sums of a step, and the state after it of all who are asked."""
 
-    sums: NDArray[np.int64]  # (S, COLUMNS)
+    sums: Integers  # (S, COLUMNS)
     state: NDArray[np.int8]  # (E,)
 
 
@@ -625,10 +623,10 @@ class Others:
     population: Population
     first_slot: int = 0
     first_step: int = 0
-    since: NDArray[np.int64] | None = None
+    since: Integers | None = None
     names: Sequence[str] | None = None
     log_start: int | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     least: float = 1.0
     calendar: Calendar | None = None
 
@@ -680,7 +678,7 @@ class Others:
         self._next_step += 1
         return crowds
 
-    def reveal_next(self, people: NDArray[np.int64]) -> None:
+    def reveal_next(self, people: Integers) -> None:
         """Reveal these people, by position, in the next step: they may have been free in the last one.
 
         For people whose prior changes now: under the old prior other steps were free.
@@ -701,7 +699,7 @@ class Others:
         joined._index_people()
         return joined
 
-    def of_people(self, people: NDArray[np.int64], population: Population) -> Others:
+    def of_people(self, people: Integers, population: Population) -> Others:
         """The crowd of some of these people, by position; ``population`` is theirs."""
         chosen, people = self._of(population), self._chains_of(people)
         chosen.weights = None if self.weights is None else self.weights[people]
@@ -737,11 +735,11 @@ class Others:
         found._laws_of = self._next_step
         return found
 
-    def _chains_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _chains_of(self, people: Integers) -> Integers:
         """The positions of their chains."""
         return (people[:, np.newaxis] * self._draws + np.arange(self._draws)).reshape(-1)
 
-    def _by_chain(self, weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    def _by_chain(self, weights: Floats | None) -> Floats | None:
         """How many people each chain stands for; None where each is a person's only one."""
         if self._draws == 1:
             return weights
@@ -760,11 +758,11 @@ class Others:
         self._unrolled: _Unrolled | None = None
 
     @property
-    def _people_each(self) -> NDArray[np.float64]:
+    def _people_each(self) -> Floats:
         """How many people live like each prior, (N,)."""
         return np.ones(len(self.population)) if self.weights is None else self.weights
 
-    def _laws(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _laws(self) -> tuple[Floats, Floats]:
         """Place laws at the next step and the one before it, of people with an initial distribution."""
         if self._laws_of < self._next_step:
             self._advance_laws(self._next_step)
@@ -804,9 +802,7 @@ class Others:
             self._unrolled = _Unrolled(block, arrays)
         return self._unrolled.arrays, step - begin
 
-    def _look_up(
-        self, counting: _Counting, here: NDArray[np.bool_], state: NDArray[np.int8]
-    ) -> NDArray[np.int64]:
+    def _look_up(self, counting: _Counting, here: Flags, state: NDArray[np.int8]) -> Integers:
         """The sums of people without an initial distribution; looked up where step and states are known."""
         arrays, slot = self._moves_at(self._next_step)
         when = slot % self._period
@@ -828,9 +824,7 @@ class Others:
         state[people] = known.state
         return known.sums
 
-    def _ask(
-        self, counting: _Counting, people: NDArray[np.int64], state: NDArray[np.int8]
-    ) -> NDArray[np.int64]:
+    def _ask(self, counting: _Counting, people: Integers, state: NDArray[np.int8]) -> Integers:
         """Sums (S, COLUMNS) of these of the asked, whose ``state`` moves on."""
         blocks = -(-people.size // PEOPLE_A_BLOCK)
         sums = np.zeros((blocks, counting.number, COLUMNS), dtype=np.int64)
@@ -844,7 +838,7 @@ MOST_PEOPLE = 100_000_000
 """Of a crowd: their sums in fixed point must fit in 64 bits."""
 
 
-def _asked_of(people: NDArray[np.float64]) -> Asked:
+def _asked_of(people: Floats) -> Asked:
     """Who is asked together where so many people (N,) live like each prior.
 
     For example 5.3 people: three whole ones with a chance of 0.3 of one more, and two with the other coin.
@@ -868,7 +862,7 @@ def _asked_of(people: NDArray[np.float64]) -> Asked:
 class _Counting(NamedTuple):
     """What counts in a step, location by location."""
 
-    sensor: NDArray[np.int64]  # (M,) the one that counts there; ``SEVERAL`` where people are revealed
+    sensor: Integers  # (M,) the one that counts there; ``SEVERAL`` where people are revealed
     arriving: Ends
     leaving: Ends
     number: int  # how many counts
@@ -904,10 +898,10 @@ def _ends_by_location(ends: list[tuple[int, int, int]], locations: int) -> Ends:
     return Ends(start, np.ascontiguousarray(beyond), np.ascontiguousarray(number))
 
 
-def _coins(people: Sequence[str]) -> NDArray[np.bool_]:
+def _coins(people: Sequence[str]) -> Flags:
     tossed = (hashlib.sha256(f"{COIN}\0{person}".encode()).digest()[0] & 1 for person in people)
     return np.fromiter(tossed, dtype=np.bool_, count=len(people))
 
 
-def _digest(array: NDArray[np.int64] | NDArray[np.int8]) -> bytes:
+def _digest(array: Integers | NDArray[np.int8]) -> bytes:
     return hashlib.blake2b(array.tobytes(), digest_size=16).digest()

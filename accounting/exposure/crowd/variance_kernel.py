@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.propagation import predict
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, bare_pjit, inline, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
 
@@ -55,7 +56,7 @@ _DIFFERENCE_ROUNDING = 1e-11  # relative: thousands of positive terms, each roun
 
 
 @jit
-def difference_masses(variance: float, last: int) -> NDArray[np.float64]:
+def difference_masses(variance: float, last: int) -> Floats:
     """``e^-V I_k(V)`` for ``k = 0..last``, rounded up; of a smaller variance where it is beyond the range.
 
     By the recurrence ``I_(k-1) = I_(k+1) + (2 k / V) I_k`` from far out inwards, in which every term is
@@ -120,18 +121,18 @@ class Asked(NamedTuple):
     coin; the rest of its number is a person who is there with that chance.
     """
 
-    start: NDArray[np.int64]  # (N + 1,) those of prior i are start[i]..start[i + 1] - 1
-    prior: NDArray[np.int64]  # (E,) by position in the population
-    whole: NDArray[np.int64]  # (E,) how many people
-    chance: NDArray[np.float64]  # (E,) that there is one more
+    start: Integers  # (N + 1,) those of prior i are start[i]..start[i + 1] - 1
+    prior: Integers  # (E,) by position in the population
+    whole: Integers  # (E,) how many people
+    chance: Floats  # (E,) that there is one more
 
 
 class Ends(NamedTuple):
     """Ends of counted moves by the location they are at: of location ``m`` ``start[m]..start[m + 1] - 1``."""
 
-    start: NDArray[np.int64]  # (M + 1,)
-    beyond: NDArray[np.int64]  # (E,) the location of the other end
-    number: NDArray[np.int64]  # (E,) of the count
+    start: Integers  # (M + 1,)
+    beyond: Integers  # (E,) the location of the other end
+    number: Integers  # (E,) of the count
 
 
 class Crowd(NamedTuple):
@@ -139,31 +140,31 @@ class Crowd(NamedTuple):
 
     population: PopulationArrays
     asked: Asked
-    people: NDArray[np.int64]  # (n,) by position among the asked
+    people: Integers  # (n,) by position among the asked
     slot: int  # of the step, before it is taken modulo a person's own cycle
-    sensor: NDArray[np.int64]  # (M,) the one sensor counting at a location; -1 for none, -2 for several
+    sensor: Integers  # (M,) the one sensor counting at a location; -1 for none, -2 for several
     arriving: Ends  # of moves into the step
     leaving: Ends  # of moves out of it
-    before: NDArray[np.float64]  # laws one step ago of people with an initial distribution, packed like it
-    now: NDArray[np.float64]  # the same of this step
+    before: Floats  # laws one step ago of people with an initial distribution, packed like it
+    now: Floats  # the same of this step
 
 
 class CrowdScratch(NamedTuple):
     """Working memory of one thread."""
 
-    left: NDArray[np.float64]  # (K, K) from the place at the last revealed step to the one now
-    right: NDArray[np.float64]  # (K, K) from there to the next step
-    weight: NDArray[np.float64]  # (K,) probability of the place at the last revealed step
-    unit: NDArray[np.float64]
-    moved: NDArray[np.float64]
-    passing: NDArray[np.float64]  # (K + 1, K) by sensor, none first, and by place at the next step
-    own: NDArray[np.int64]  # (K,) which of the person's sensors counts at each place, from 1; 0 none, -2
-    arriving: NDArray[np.int64]  # (K, K) the same of moves into the step, from place to place
-    leaving: NDArray[np.int64]  # (K, K) of moves out of it
-    mass: NDArray[np.float64]  # (K,) of each set of counts
-    counts: NDArray[np.int64]  # (K, 3) of the place, the move into the step, and the one out of it; 0 none
-    sensor: NDArray[np.int64]  # (C,) those sensors
-    sums: NDArray[np.float64]  # (C, COLUMNS)
+    left: Floats  # (K, K) from the place at the last revealed step to the one now
+    right: Floats  # (K, K) from there to the next step
+    weight: Floats  # (K,) probability of the place at the last revealed step
+    unit: Floats
+    moved: Floats
+    passing: Floats  # (K + 1, K) by sensor, none first, and by place at the next step
+    own: Integers  # (K,) which of the person's sensors counts at each place, from 1; 0 none, -2
+    arriving: Integers  # (K, K) the same of moves into the step, from place to place
+    leaving: Integers  # (K, K) of moves out of it
+    mass: Floats  # (K,) of each set of counts
+    counts: Integers  # (K, 3) of the place, the move into the step, and the one out of it; 0 none
+    sensor: Integers  # (C,) those sensors
+    sums: Floats  # (C, COLUMNS)
 
 
 @jit
@@ -198,7 +199,7 @@ def _number_of(scratch: CrowdScratch, count: int, sensor: int) -> int:
 
 
 @bare_jit
-def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scratch: CrowdScratch) -> int:
+def find_own_sensors(places: Integers32, sensor: Integers, scratch: CrowdScratch) -> int:
     """Number the sensors that count at one of the person's places or more; how many, -1 if none counts.
 
     Places of several sensors are marked ``SEVERAL``: a person there is revealed.
@@ -219,7 +220,7 @@ def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scrat
 
 
 @bare_jit
-def find_own_ends(places: NDArray[np.int32], crowd: Crowd, count: int, scratch: CrowdScratch) -> int:
+def find_own_ends(places: Integers32, crowd: Crowd, count: int, scratch: CrowdScratch) -> int:
     """Number the counts of moves that the person can make behind ``count`` sensors; -1 if there are none."""
     is_near, size = False, places.size
     for z in range(size):
@@ -241,7 +242,7 @@ def find_own_ends(places: NDArray[np.int32], crowd: Crowd, count: int, scratch: 
 
 @bare_jit
 def _find_ends_at(
-    places: NDArray[np.int32], here: int, ends: Ends, is_arriving: bool, count: int, scratch: CrowdScratch
+    places: Integers32, here: int, ends: Ends, is_arriving: bool, count: int, scratch: CrowdScratch
 ) -> int:
     """Number the counts of moves that end at one of the person's places; how many there are then."""
     for e in range(ends.start[places[here]], ends.start[places[here] + 1]):
@@ -388,9 +389,7 @@ def _exp_of_minus(t: float) -> float:
 
 
 @bare_jit
-def _add_bit(
-    sums: NDArray[np.float64], sensor: np.uint64, weight: float, here: float, nowhere: float
-) -> None:
+def _add_bit(sums: Floats, sensor: np.uint64, weight: float, here: float, nowhere: float) -> None:
     """One pair of revealed places: the bit is 1 with probability ``here / (here + nowhere)``."""
     mass = here + nowhere
     spread = here * nowhere / mass
@@ -416,9 +415,7 @@ def _add_bit(
 
 
 @bare_jit
-def _units_of(
-    sums: NDArray[np.float64], sensor: int, whole: int, chance: float, total: NDArray[np.int64]
-) -> None:
+def _units_of(sums: Floats, sensor: int, whole: int, chance: float, total: Integers) -> None:
     """The sums of so many people, and of one who is there with a chance, in fixed point.
 
     Each towards less of a crowd: one unit is more than any rounding. The one's transform is at most
@@ -458,7 +455,7 @@ def _lay_out_moves(chain: ChainView, slot: int, back: int, scratch: CrowdScratch
 
 
 @bare_jit
-def _lay_out_matrix(chain: ChainView, slot: int, places: np.uint64, matrix: NDArray[np.float64]) -> None:
+def _lay_out_matrix(chain: ChainView, slot: int, places: np.uint64, matrix: Floats) -> None:
     """The moves of one slot, rows first; a full column is read without its indices."""
     column = chain.column_start[slot]
     for y in range(places):
@@ -494,9 +491,7 @@ def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: C
 
 
 @pjit(lambda crowd, state, sums: sums.shape[0])
-def add_up_crowd(
-    begin: int, end: int, crowd: Crowd, state: NDArray[np.int8], sums: NDArray[np.int64]
-) -> None:
+def add_up_crowd(begin: int, end: int, crowd: Crowd, state: NDArray[np.int8], sums: Integers) -> None:
     """One step: ``sums`` (blocks, S, COLUMNS) of each block of people, zero before; ``state`` (E,) moves on.
 
     Block ``b`` is the asked ``crowd.people[b * PEOPLE_A_BLOCK:(b + 1) * PEOPLE_A_BLOCK]``.
@@ -512,7 +507,7 @@ def add_up_crowd(
 
 @bare_jit
 def _add_block(
-    crowd: Crowd, first: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: NDArray[np.int64]
+    crowd: Crowd, first: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: Integers
 ) -> None:
     """Ask so many people from ``first`` on."""
     for i in range(first, min(first + PEOPLE_A_BLOCK, crowd.people.size)):
@@ -521,7 +516,7 @@ def _add_block(
 
 @bare_jit
 def _add_person(
-    crowd: Crowd, asked: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: NDArray[np.int64]
+    crowd: Crowd, asked: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: Integers
 ) -> None:
     """Ask one person, or people of one persona and coin, by the greedy rule."""
     person = crowd.asked.prior[asked]
@@ -564,10 +559,10 @@ def advance_laws(
     begin: int,
     end: int,
     population: PopulationArrays,
-    people: NDArray[np.int64],
+    people: Integers,
     slot: int,
-    before: NDArray[np.float64],
-    now: NDArray[np.float64],
+    before: Floats,
+    now: Floats,
 ) -> None:
     """Move on the laws of those with an initial distribution: from ``slot`` to the next."""
     for i in range(begin, end):

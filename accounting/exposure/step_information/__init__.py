@@ -11,10 +11,5 @@ from accounting.exposure.step_information.likelihood_levels import (
     seen_release,
     seen_step,
 )
-from accounting.exposure.step_information.observation import (
-    StepObservation,
-    nothing_seen,
-    observe,
-    view_of,
-)
+from accounting.exposure.step_information.observation import StepObservation, nothing_seen, observe, view_of
 from accounting.exposure.step_information.sensor_information import SensorInformation

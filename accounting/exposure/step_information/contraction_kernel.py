@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import load, smaller_of, spread_out, store
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
@@ -35,13 +35,13 @@ _ROUNDING = 8e-16  # a row's sums are wrong by less than this times its number o
 class _Work(NamedTuple):
     """Sixteen rows of a matrix, with which its others are compared; ``W`` is K in whole sixteens."""
 
-    columns: NDArray[np.float64]  # (K, 16), the sixteen rows turned into columns
-    turned: NDArray[np.float64]  # (K, 16), the same of their roots, once they are needed
-    roots: NDArray[np.float64]  # (K, W), roots of the matrix, once they are needed
-    common: NDArray[np.float64]  # (2, 16), the mass that each of two rows has in common with the sixteen
-    overlap: NDArray[np.float64]  # (2, 16), their Bhattacharyya coefficients
-    entry: NDArray[np.float64]  # (K,), what is not zero in a row that is multiplied
-    source: NDArray[np.int64]  # (K,), and in which columns
+    columns: Floats  # (K, 16), the sixteen rows turned into columns
+    turned: Floats  # (K, 16), the same of their roots, once they are needed
+    roots: Floats  # (K, W), roots of the matrix, once they are needed
+    common: Floats  # (2, 16), the mass that each of two rows has in common with the sixteen
+    overlap: Floats  # (2, 16), their Bhattacharyya coefficients
+    entry: Floats  # (K,), what is not zero in a row that is multiplied
+    source: Integers  # (K,), and in which columns
 
 
 @inline
@@ -50,7 +50,7 @@ def _in_sixteens(places: int) -> int:
 
 
 @inline
-def _carved(buffer: NDArray[np.float64], first: int, rows: int, width: int) -> NDArray[np.float64]:
+def _carved(buffer: Floats, first: int, rows: int, width: int) -> Floats:
     return buffer[first * width : (first + rows) * width].reshape(rows, width)
 
 
@@ -61,7 +61,7 @@ def _room(places: int) -> int:
 
 
 @jit
-def _work_in(buffer: NDArray[np.float64], places: int) -> _Work:
+def _work_in(buffer: Floats, places: int) -> _Work:
     """That work in this buffer."""
     width, sixteens = _in_sixteens(places), buffer[: 32 * places + 64]
     buffer[: 32 * places] = 0.0  # what is beyond the last rows is compared, too, and not looked at
@@ -77,7 +77,7 @@ def _work_in(buffer: NDArray[np.float64], places: int) -> _Work:
 
 
 @bare_jit
-def _lay_out(chain: ChainView, slot: int, matrices: NDArray[np.float64], first: int) -> None:
+def _lay_out(chain: ChainView, slot: int, matrices: Floats, first: int) -> None:
     """Fill in one slot's matrix, in rows ``first`` and on, which are zero; rows are the places one leaves."""
     for y in range(chain.places.size):
         for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
@@ -85,7 +85,7 @@ def _lay_out(chain: ChainView, slot: int, matrices: NDArray[np.float64], first: 
 
 
 @jit
-def dense_matrix(chain: ChainView, slot: int) -> NDArray[np.float64]:
+def dense_matrix(chain: ChainView, slot: int) -> Floats:
     """The transition matrix of one slot as (K, K), rows are the places one leaves."""
     matrix = np.zeros((chain.places.size, chain.places.size))
     _lay_out(chain, slot, matrix, 0)
@@ -93,7 +93,7 @@ def dense_matrix(chain: ChainView, slot: int) -> NDArray[np.float64]:
 
 
 @jit
-def _in_wide_rows(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _in_wide_rows(matrix: Floats) -> Floats:
     """A copy in rows of whole sixteens, zero beyond the matrix."""
     wide = np.zeros((matrix.shape[0], _in_sixteens(matrix.shape[1])))
     wide[:, : matrix.shape[1]] = matrix
@@ -101,15 +101,7 @@ def _in_wide_rows(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @inline
-def _add_rows(
-    work: _Work,
-    count: int,
-    rows: NDArray[np.float64],
-    first: int,
-    totals: NDArray[np.float64],
-    to: int,
-    end: int,
-) -> None:
+def _add_rows(work: _Work, count: int, rows: Floats, first: int, totals: Floats, to: int, end: int) -> None:
     """``totals[to, v] = sum_i entry[i] rows[first + source[i], v]`` for ``i < count`` and ``v < end``.
 
     Thirty-two sums at a time while there are as many, the terms of each in order.
@@ -134,14 +126,7 @@ def _add_rows(
 
 
 @bare_jit
-def _multiply(
-    matrices: NDArray[np.float64],
-    left: int,
-    right: int,
-    products: NDArray[np.float64],
-    to: int,
-    work: _Work,
-) -> None:
+def _multiply(matrices: Floats, left: int, right: int, products: Floats, to: int, work: _Work) -> None:
     """The product of two matrices of wide rows, in rows ``to`` and on: a fixed order of additions.
 
     A BLAS library's bits depend on its threads; the faster
@@ -158,7 +143,7 @@ def _multiply(
 
 
 @jit
-def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def product(left: Floats, right: Floats) -> Floats:
     """``left @ right`` of square matrices, in a fixed order of additions."""
     size = left.shape[0]
     both = np.concatenate((_in_wide_rows(left), _in_wide_rows(right)))
@@ -168,14 +153,14 @@ def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np
 
 
 @jit
-def contraction(matrix: NDArray[np.float64]) -> float:
+def contraction(matrix: Floats) -> float:
     """Largest ``min(TV, 1 - BC^2)`` over two rows of a stochastic matrix, rounded up; 0 for one place."""
     places = matrix.shape[0]
     return _contraction(_in_wide_rows(matrix), 0, _work_in(np.empty(_room(places)), places))
 
 
 @bare_jit
-def _contraction(rows: NDArray[np.float64], first: int, work: _Work) -> float:
+def _contraction(rows: Floats, first: int, work: _Work) -> float:
     """:func:`contraction` of the matrix in these wide rows.
 
     Of the two coefficients the one that decided last comes first, and the other is added up only where the
@@ -205,7 +190,7 @@ def _contraction(rows: NDArray[np.float64], first: int, work: _Work) -> float:
 
 
 @inline
-def _turn(rows: NDArray[np.float64], first: int, columns: NDArray[np.float64], count: int) -> None:
+def _turn(rows: Floats, first: int, columns: Floats, count: int) -> None:
     """Lay out so many rows as columns."""
     for i in range(count):
         for y in range(columns.shape[0]):
@@ -220,9 +205,7 @@ def _apart(work: _Work, k: int, other: int, is_by_mass: bool) -> float:
 
 
 @bare_jit
-def _compare(
-    rows: NDArray[np.float64], first: int, begin: int, x: int, is_by_mass: bool, work: _Work
-) -> None:
+def _compare(rows: Floats, first: int, begin: int, x: int, is_by_mass: bool, work: _Work) -> None:
     """The common mass or the overlap of the rows ``x`` and ``x + 1`` with the sixteen from ``begin`` on."""
     places, width = work.roots.shape
     second = min(x + 1, places - 1)
@@ -266,7 +249,7 @@ def doeblin(chain: ChainView, slot: int) -> float:
 
 
 @jit
-def gap_contractions(chain: ChainView) -> NDArray[np.float64]:
+def gap_contractions(chain: ChainView) -> Floats:
     """Contraction of the ``GAPS`` steps that end in each slot, shape (C, len(GAPS)).
 
     Entry ``[k, j]`` belongs to ``P_{k-g} ... P_{k-1}`` with ``g = GAPS[j]`` (indices modulo C). Products

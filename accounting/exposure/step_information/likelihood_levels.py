@@ -8,11 +8,11 @@ from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.step_information.observation import StepObservation, observed
 from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
 from models.mechanisms import DrawnPerWindow, Mechanism, Raw
+from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.elementwise import exp, log
 from models.numerics.jit import jit
 from models.priors.chain import ChainView, is_labelled
@@ -49,24 +49,24 @@ class LevelTables(NamedTuple):
     Rays are all outputs of a count, and the few that suit somebody who is counted with each of ``CHANCES``.
     """
 
-    size: NDArray[np.int64]  # (C, WAYS) levels
-    absent: NDArray[np.float64]  # (C, WAYS, MOST_LEVELS), probability of each if the person is not counted
-    present: NDArray[np.float64]  # (C, WAYS, MOST_LEVELS), if the person is
-    shown: NDArray[np.float64]  # (C, WAYS), probability that the person is shown, if counted
-    outputs: NDArray[np.int64]  # (C,)
-    weight: NDArray[np.float64]  # (C, O) of each output
-    theta: NDArray[np.float64]  # (C, O)
-    few_outputs: NDArray[np.int64]  # (C, len(CHANCES))
-    few_weight: NDArray[np.float64]  # (C, len(CHANCES), F)
-    few_theta: NDArray[np.float64]  # (C, len(CHANCES), F)
-    left_out: NDArray[np.float64]  # (C,), probability of outputs that are left out
+    size: Integers  # (C, WAYS) levels
+    absent: Floats  # (C, WAYS, MOST_LEVELS), probability of each if the person is not counted
+    present: Floats  # (C, WAYS, MOST_LEVELS), if the person is
+    shown: Floats  # (C, WAYS), probability that the person is shown, if counted
+    outputs: Integers  # (C,)
+    weight: Floats  # (C, O) of each output
+    theta: Floats  # (C, O)
+    few_outputs: Integers  # (C, len(CHANCES))
+    few_weight: Floats  # (C, len(CHANCES), F)
+    few_theta: Floats  # (C, len(CHANCES), F)
+    left_out: Floats  # (C,), probability of outputs that are left out
 
 
 class SeenSteps(NamedTuple):
     """Released steps, row by row."""
 
-    labels: NDArray[np.int32]  # (R, M), outcome of each location, 0 = counted nowhere
-    channel: NDArray[np.int32]  # (R, M), number of the channel in ``tables``; -1 = counted nowhere
+    labels: Integers32  # (R, M), outcome of each location, 0 = counted nowhere
+    channel: Integers32  # (R, M), number of the channel in ``tables``; -1 = counted nowhere
     tables: LevelTables
 
     @property
@@ -81,26 +81,26 @@ class OwnSignals(NamedTuple):
     Outputs of one are sorted by ``theta``, no two alike; beyond ``size`` there is nothing.
     """
 
-    time: NDArray[np.int64]  # (G,)
-    cover: NDArray[np.bool_]  # (G, K), the own places it counts at
-    size: NDArray[np.int64]  # (G,), outputs
-    weight: NDArray[np.float64]  # (G, O), their sum is at most 1
-    theta: NDArray[np.float64]  # (G, O)
+    time: Integers  # (G,)
+    cover: Flags  # (G, K), the own places it counts at
+    size: Integers  # (G,), outputs
+    weight: Floats  # (G, O), their sum is at most 1
+    theta: Floats  # (G, O)
 
 
 class OwnChannels(NamedTuple):
     """The sensor-steps that can count one person, in order of time, each with the levels chosen for it."""
 
-    time: NDArray[np.int64]  # (G,)
-    cover: NDArray[np.bool_]  # (G, K), the own places it counts at
-    size: NDArray[np.int64]  # (G,), levels
-    absent: NDArray[np.float64]  # (G, MOST_LEVELS)
-    present: NDArray[np.float64]  # (G, MOST_LEVELS)
-    shown: NDArray[np.float64]  # (G,)
+    time: Integers  # (G,)
+    cover: Flags  # (G, K), the own places it counts at
+    size: Integers  # (G,), levels
+    absent: Floats  # (G, MOST_LEVELS)
+    present: Floats  # (G, MOST_LEVELS)
+    shown: Floats  # (G,)
 
 
 @jit
-def is_noised(chain: ChainView, hits: NDArray[np.bool_], seen: SeenSteps, first_row: int) -> bool:
+def is_noised(chain: ChainView, hits: Flags, seen: SeenSteps, first_row: int) -> bool:
     """Whether anything that counts the person, ``hits`` (T, K) from row ``first_row`` on, is not exact."""
     for t in range(hits.shape[0]):
         for x in range(hits.shape[1]):
@@ -113,8 +113,8 @@ def is_noised(chain: ChainView, hits: NDArray[np.bool_], seen: SeenSteps, first_
 
 @jit
 def find_sensors(
-    chain: ChainView, hits: NDArray[np.bool_], seen: SeenSteps, first_row: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    chain: ChainView, hits: Flags, seen: SeenSteps, first_row: int
+) -> tuple[Integers, Integers, Flags]:
     """Time, channel and cover of the sensor-steps behind ``hits`` (T, K)."""
     count = hits.sum()
     time, channel = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -136,7 +136,7 @@ def find_sensors(
 
 
 @jit
-def _counts(chain: ChainView, cover: NDArray[np.bool_], labels: NDArray[np.int32], label: int) -> bool:
+def _counts(chain: ChainView, cover: Flags, labels: Integers32, label: int) -> bool:
     """Whether the places of a cover have this outcome."""
     for x in range(cover.size):
         if cover[x]:
@@ -145,7 +145,7 @@ def _counts(chain: ChainView, cover: NDArray[np.bool_], labels: NDArray[np.int32
 
 
 @jit
-def _ways(counted: NDArray[np.float64], size: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _ways(counted: Floats, size: Integers, most: int) -> Integers:
     """How each sensor-step is put in levels, (G,); it counts the person with probability ``counted`` (G,)."""
     way = np.full(counted.size, WHOLE)
     # of equal ones the later: fewer segments end behind them, so that their levels take less work
@@ -166,9 +166,7 @@ def _ways(counted: NDArray[np.float64], size: NDArray[np.int64], most: int) -> N
 
 
 @jit
-def chances(
-    time: NDArray[np.int64], cover: NDArray[np.bool_], marginal: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def chances(time: Integers, cover: Flags, marginal: Floats) -> Floats:
     """How likely each sensor-step counts the person, (G,)."""
     counted = np.zeros(time.size)
     for g in range(time.size):
@@ -180,12 +178,7 @@ def chances(
 
 @jit
 def own_channels(
-    chain: ChainView,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-    seen: SeenSteps,
-    first_row: int,
-    most: int,
+    chain: ChainView, hits: Flags, marginal: Floats, seen: SeenSteps, first_row: int, most: int
 ) -> OwnChannels:
     """The sensor-steps behind ``hits`` (T, K), which begin with row ``first_row`` of what was seen.
 
@@ -221,12 +214,7 @@ def own_channels(
 
 @jit
 def own_signals(
-    chain: ChainView,
-    hits: NDArray[np.bool_],
-    marginal: NDArray[np.float64],
-    seen: SeenSteps,
-    first_row: int,
-    is_few: bool,
+    chain: ChainView, hits: Flags, marginal: Floats, seen: SeenSteps, first_row: int, is_few: bool
 ) -> tuple[OwnSignals, float]:
     """The sensor-steps behind ``hits`` (T, K) as :func:`own_channels`, with all outputs or few of each.
 
@@ -316,7 +304,7 @@ def _table(
     )
 
 
-def _stacked(channels: Sequence[Rays]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+def _stacked(channels: Sequence[Rays]) -> tuple[Integers, Floats, Floats]:
     """How many outputs each of these has, their weights and their thetas, with zeros up to the most."""
     size = np.array([each.weight.size for each in channels], np.int64)
     weight, theta = np.zeros((size.size, size.max())), np.zeros((size.size, size.max()))
@@ -336,7 +324,7 @@ _NONE = _at(_RAW, [])
 
 
 def _levels(
-    absent: NDArray[np.float64], present: NDArray[np.float64], left_out: float, offsets: Sequence[float]
+    absent: Floats, present: Floats, left_out: float, offsets: Sequence[float]
 ) -> tuple[list[float], list[float], float]:
     """``absent``, ``present`` and ``shown`` of a count with these outputs, at these levels.
 
@@ -380,7 +368,7 @@ def seen_step(observation: StepObservation) -> SeenSteps:
 
 
 def _seen(observation: StepObservation) -> SeenSteps:
-    sees_separately = observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
+    sees_separately = observation.is_separate
     kinds: dict[Mechanism, int] = {}
     kind = [kinds.setdefault(each, len(kinds)) for each in observation.mechanisms]
     tables = [levels_of(each) for each in kinds] if sees_separately else [_RAW]  # type: ignore[arg-type]
@@ -394,7 +382,7 @@ def seen_release(releases: tuple[SensorRelease, ...], location_count: int) -> Se
     return seen_step(observed(releases, location_count))
 
 
-def seen_exactly(labels: NDArray[np.int32]) -> SeenSteps:
+def seen_exactly(labels: Integers32) -> SeenSteps:
     """Steps with these outcomes (R, M), every count exact."""
     return SeenSteps(labels, np.where(labels > 0, 0, -1).astype(np.int32), _RAW)
 
@@ -455,9 +443,7 @@ def in_order(parts: Sequence[SeenSteps]) -> SeenSteps:
         if place[number] == len(needed):
             needed.append(number)
     return SeenSteps(
-        np.concatenate([each.labels for each in parts]),
-        place[channel],
-        _narrow(_at(tables, needed)),
+        np.concatenate([each.labels for each in parts]), place[channel], _narrow(_at(tables, needed))
     )
 
 
@@ -485,7 +471,7 @@ def _as_wide(tables: LevelTables, outputs: int, few: int) -> LevelTables:
     )
 
 
-def _columns(array: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def _columns(array: Floats, count: int) -> Floats:
     """The first so many of the last axis, zeros where there are fewer."""
     found = np.zeros((*array.shape[:-1], count))
     kept = min(count, array.shape[-1])

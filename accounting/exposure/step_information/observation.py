@@ -15,12 +15,12 @@ from math import exp
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import surprise
 from models.exceptions import ScheduleError
 from models.mechanisms import Composite, Mechanism, Tabulated, shares_noise, truncated_mass
 from models.noise.noise_information import InformationTable, table_information, truncation_information_nats
+from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
 from models.releases import SensorRelease, StepSchedule
@@ -36,15 +36,15 @@ from models.releases import SensorRelease, StepSchedule
 class StepView(NamedTuple):
     """One step in the form the kernels read; see ``observation.StepObservation``."""
 
-    labels: NDArray[np.int32]  # (M,) outcome of each location, 0 = counted nowhere
-    outcome_start: NDArray[np.int32]  # (O + 1,) outcome k is counted by sensors outcome_start[k] ..
-    outcome_sensor: NDArray[np.int32]  # .. to outcome_start[k + 1] of this list, increasing
-    divergence: NDArray[np.float64]  # (S,) nats at shift one, of the ideal noise; inf for an exact count
-    truncation_nats: NDArray[np.float64]  # (S,) what the sampler's distance from that noise may add
-    table: NDArray[np.int32]  # (S,) row of information_nats; -1: as if the count were exact
-    information_grid: NDArray[np.float64]  # (G,) knots common to all mechanisms' tables
-    information_nats: NDArray[np.float64]  # (tables, G)
-    closeness: NDArray[np.float64]  # (O,) exp(-D) to "counted nowhere"
+    labels: Integers32  # (M,) outcome of each location, 0 = counted nowhere
+    outcome_start: Integers32  # (O + 1,) outcome k is counted by sensors outcome_start[k] ..
+    outcome_sensor: Integers32  # .. to outcome_start[k + 1] of this list, increasing
+    divergence: Floats  # (S,) nats at shift one, of the ideal noise; inf for an exact count
+    truncation_nats: Floats  # (S,) what the sampler's distance from that noise may add
+    table: Integers32  # (S,) row of information_nats; -1: as if the count were exact
+    information_grid: Floats  # (G,) knots common to all mechanisms' tables
+    information_nats: Floats  # (tables, G)
+    closeness: Floats  # (O,) exp(-D) to "counted nowhere"
     is_disjoint: bool  # no sensor counts for two outcomes, so their closenesses multiply
     is_raw: bool
 
@@ -52,9 +52,9 @@ class StepView(NamedTuple):
 class Seen(NamedTuple):
     """Outcomes of one step that one person can cause, numbered from 1; all zero between people."""
 
-    mass: NDArray[np.float64]  # (O,) probability of each outcome
-    number: NDArray[np.int64]  # (O,) its number, 0 for all that the person cannot cause
-    outcome: NDArray[np.int64]  # (O,) the outcome of each number less one
+    mass: Floats  # (O,) probability of each outcome
+    number: Integers  # (O,) its number, 0 for all that the person cannot cause
+    outcome: Integers  # (O,) the outcome of each number less one
 
 
 class TermsScratch(NamedTuple):
@@ -62,9 +62,9 @@ class TermsScratch(NamedTuple):
 
     now: Seen
     before: Seen
-    joint: NDArray[np.float64]  # by numbers before and now, 0 for "counted nowhere"
-    sensor_mass: NDArray[np.float64]  # (S,)
-    sensor: NDArray[np.int64]  # (S,) the sensors that can count the person
+    joint: Floats  # by numbers before and now, 0 for "counted nowhere"
+    sensor_mass: Floats  # (S,)
+    sensor: Integers  # (S,) the sensors that can count the person
 
 
 class StepTerms(NamedTuple):
@@ -104,9 +104,7 @@ def new_terms_scratch(step_before: StepView, step: StepView, most_places: int) -
 
 
 @bare_jit
-def collect_outcomes(
-    places: NDArray[np.int32], distribution: NDArray[np.float64], labels: NDArray[np.int32], seen: Seen
-) -> int:
+def collect_outcomes(places: Integers32, distribution: Floats, labels: Integers32, seen: Seen) -> int:
     """Add up the probability of each outcome over the person's places; how many outcomes were seen."""
     count = 0
     for x in range(places.size):
@@ -179,7 +177,7 @@ def _pairwise_information(seen: Seen, count: int, step: StepView) -> float:
 
 
 @bare_jit
-def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float64], rest: float) -> float:
+def _factorised_information(seen: Seen, count: int, closeness: Floats, rest: float) -> float:
     """:func:`_pairwise_information` where overlaps are products, in time linear in the outcomes."""
     near = rest
     for k in range(count):
@@ -229,9 +227,9 @@ def noised_terms(scratch: TermsScratch, count: int, step: StepView) -> NoisedTer
 def conditional_entropy(
     chain: ChainView,
     slot_before: int,
-    before: NDArray[np.float64],
-    labels_before: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    before: Floats,
+    labels_before: Integers32,
+    labels: Integers32,
     scratch: TermsScratch,
     count: int,
     count_before: int,
@@ -263,8 +261,8 @@ def conditional_entropy(
 def step_terms(
     chain: ChainView,
     slot_before: int,
-    before: NDArray[np.float64],
-    now: NDArray[np.float64],
+    before: Floats,
+    now: Floats,
     step_before: StepView,
     step: StepView,
     scratch: TermsScratch,
@@ -295,12 +293,7 @@ def step_terms(
 
 @jit
 def person_terms(
-    chain: ChainView,
-    slot_before: int,
-    before: NDArray[np.float64],
-    now: NDArray[np.float64],
-    step_before: StepView,
-    step: StepView,
+    chain: ChainView, slot_before: int, before: Floats, now: Floats, step_before: StepView, step: StepView
 ) -> StepTerms:
     """:func:`step_terms` of a single person."""
     scratch = new_terms_scratch(step_before, step, chain.places.size)
@@ -308,7 +301,7 @@ def person_terms(
 
 
 @jit
-def person_noised_terms(places: NDArray[np.int32], now: NDArray[np.float64], step: StepView) -> NoisedTerms:
+def person_noised_terms(places: Integers32, now: Floats, step: StepView) -> NoisedTerms:
     """:func:`noised_terms` of a single person."""
     scratch = new_terms_scratch(step, step, places.size)
     count = collect_outcomes(places, now, step.labels, scratch.now)
@@ -327,7 +320,7 @@ class StepObservation:
     as they show nothing; ``sensors`` are the names of the others.
     """
 
-    labels: NDArray[np.int32]
+    labels: Integers32
     outcomes: tuple[tuple[int, ...], ...]
     mechanisms: tuple[Mechanism, ...]
     sensors: tuple[str, ...] = ()
@@ -371,6 +364,11 @@ class StepObservation:
         """Whether no sensor is in two outcomes."""
         members = list(chain.from_iterable(self.outcomes))
         return len(set(members)) == len(members)
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether no count says anything of another."""
+        return self.is_disjoint and all(len(own) == 1 for own in self.outcomes[1:])
 
     @cached_property
     def view(self) -> StepView:

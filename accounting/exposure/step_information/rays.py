@@ -14,7 +14,6 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from models.mechanisms import (
@@ -28,6 +27,7 @@ from models.mechanisms import (
     Versions,
     truncated_mass,
 )
+from models.numerics.arrays import Floats
 
 MOST_OUTPUTS = 64  # of one count in the horizon; a wider noise's are joined by their neighbours
 FEW_OUTPUTS = 7  # of one count before it
@@ -40,8 +40,8 @@ _TAIL, _SURE = 7.5, 14.0  # scales of a Gaussian, and logarithm of odds, beyond 
 class Rays(NamedTuple):
     """One count's outputs: ``w = (P0 + P1) / 2`` and ``theta = P1 / (P0 + P1)``, sorted by ``theta``."""
 
-    weight: NDArray[np.float64]  # (O,)
-    theta: NDArray[np.float64]  # (O,)
+    weight: Floats  # (O,)
+    theta: Floats  # (O,)
     left_out: float  # probability that is not in the outputs: to be added to a bound
 
     @property
@@ -127,7 +127,7 @@ def _gaussian_rays(shift: float, left_out: float) -> Rays:
     return _joined(2.0 * at_ends * (1.0 - ends), 2.0 * at_ends * ends, left_out)
 
 
-def _joined(absent: NDArray[np.float64], present: NDArray[np.float64], left_out: float) -> Rays:
+def _joined(absent: Floats, present: Floats, left_out: float) -> Rays:
     """Outputs with these probabilities, those of the same ``theta`` as one, and at most ``MOST_OUTPUTS``."""
     is_kept = (absent + present) / 2.0 > _LEAST_WEIGHT
     left_out += max(absent[~is_kept].sum(), present[~is_kept].sum())

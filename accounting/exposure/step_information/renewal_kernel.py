@@ -7,10 +7,10 @@ A *renewal* is the start, or a hit at some time and place. ``hits[t, x]`` says w
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import predict, predict_largest
+from models.numerics.arrays import Flags, Floats
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -22,7 +22,7 @@ def surprise(probability: float) -> float:
 
 
 @bare_jit
-def reveal(vector: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
+def reveal(vector: Floats, hits: Flags) -> float:
     """``F H(f_c / F for each hit c, rest / F)`` of a vector of mass ``F``; what was hit is then zeroed."""
     rest = 0.0
     hit_mass = 0.0
@@ -38,9 +38,7 @@ def reveal(vector: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
 
 
 @jit
-def renewal_information(
-    person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def renewal_information(person: LocalChain, hits: Flags, marginal: Floats) -> Floats:
     """``H(Y_t | Y_1..Y_{t-1})`` of each step, nats, shape (T,): their sum is ``I(X; Y) = H(Y)`` exactly.
 
     Beyond Koga et al., who bound it by ``H(Y_t | Y_{t-1})`` (section 3.3) as they call it intractable. Hits
@@ -76,7 +74,7 @@ def renewal_information(
 
 
 @jit
-def normalise(vector: NDArray[np.float64]) -> float:
+def normalise(vector: Floats) -> float:
     """Scale a non-negative vector to maximum 1; the logarithm of what was taken out."""
     largest = vector.max()
     if largest <= 0.0:
@@ -86,7 +84,7 @@ def normalise(vector: NDArray[np.float64]) -> float:
 
 
 @jit
-def renewal_optimum(person: LocalChain, laws: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
+def renewal_optimum(person: LocalChain, laws: Floats, hits: Flags) -> float:
     """``ln sum_y max_x Pr[x, y]``: the best success at ``s = 0`` of any adversary, raw releases.
 
     ``laws`` (R, K) are the mass at each first place, a row for each thing the adversary may know beforehand;

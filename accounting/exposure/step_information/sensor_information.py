@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.calendar import Calendar, slot_of_cycle
 from models.mechanisms import Mechanism
+from models.numerics.arrays import Floats, Integers
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
 
@@ -17,11 +17,11 @@ from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
 class _Entries(NamedTuple):
     """The places at which a sensor counts, of all people who have one; all of shape (n,) but ``people``."""
 
-    people: NDArray[np.int64]  # (P,), who have one
-    owner: NDArray[np.int64]  # by number among these
-    at_slot_zero: NDArray[np.int64]  # index into the packed distributions
-    place_count: NDArray[np.int64]  # K of the owner
-    slots: NDArray[np.int64]  # C of the owner
+    people: Integers  # (P,), who have one
+    owner: Integers  # by number among these
+    at_slot_zero: Integers  # index into the packed distributions
+    place_count: Integers  # K of the owner
+    slots: Integers  # C of the owner
 
 
 class SensorInformation:
@@ -36,7 +36,7 @@ class SensorInformation:
         self,
         population: Population,
         first_slot: int = 0,
-        people: NDArray[np.int64] | None = None,
+        people: Integers | None = None,
         calendar: Calendar | None = None,
     ) -> None:
         """``first_slot`` is the slot of step 0 in the priors' cycle; slots follow the ``calendar``, if any.
@@ -71,13 +71,13 @@ class SensorInformation:
     def _slot(self, step: int) -> int:
         return slot_of_cycle(self._first_slot, step, self._cycle, self._calendar)
 
-    def probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
+    def probability(self, sensor: Sensor, slot: int) -> Floats:
         """How likely each person is counted by the sensor in this slot, (N,)."""
         probability = np.zeros(len(self._population))
         probability[self._entries(sensor).people] = self._own_probability(sensor, slot)
         return probability
 
-    def people_of(self, sensor: Sensor) -> NDArray[np.int64]:
+    def people_of(self, sensor: Sensor) -> Integers:
         """Those who have a place that the sensor counts at, whenever they are there, (n,)."""
         return self._entries(sensor).people
 
@@ -86,7 +86,7 @@ class SensorInformation:
             self._entries_of[sensor.locations] = self._find_entries(sensor)
         return self._entries_of[sensor.locations]
 
-    def _own_probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
+    def _own_probability(self, sensor: Sensor, slot: int) -> Floats:
         """How likely the sensor counts each person who has one of its places, (P,)."""
         entries = self._entries(sensor)
         index = entries.at_slot_zero + (slot % entries.slots) * entries.place_count
@@ -111,7 +111,7 @@ class SensorInformation:
         return float((nats * people).sum() / self._people.sum())
 
     @cached_property
-    def _by_location(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _by_location(self) -> tuple[Integers, Integers]:
         """Positions among everybody's places, location by location, and where each location's begin."""
         places = self._population.arrays.places
         begins = np.cumsum(np.bincount(places, minlength=len(self._population.location_names)))

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.propagation import predict, retreat
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain, slot_of
 
@@ -30,10 +30,10 @@ _LEAST = 1e-9  # of what is won: a sweep that wins less is the last
 class AscentMemory(NamedTuple):
     """Memory of one ascent."""
 
-    behind: NDArray[np.float64]  # (T, s + 1, K), B
-    mass: NDArray[np.float64]  # (s + 1, K), w
-    moved: NDArray[np.float64]  # (s + 1, K)
-    gain: NDArray[np.float64]  # (K,)
+    behind: Floats  # (T, s + 1, K), B
+    mass: Floats  # (s + 1, K), w
+    moved: Floats  # (s + 1, K)
+    gain: Floats  # (K,)
 
 
 @jit
@@ -41,17 +41,12 @@ def new_ascent_memory(steps: int, mistakes: int, places: int) -> AscentMemory:
     """Memory for horizons of this size."""
     rows = mistakes + 1
     return AscentMemory(
-        np.empty((steps, rows, places)),
-        np.empty((rows, places)),
-        np.empty((rows, places)),
-        np.empty(places),
+        np.empty((steps, rows, places)), np.empty((rows, places)), np.empty((rows, places)), np.empty(places)
     )
 
 
 @jit
-def _look_behind(
-    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], memory: AscentMemory
-) -> None:
+def _look_behind(person: LocalChain, weight: Floats, guess: Integers, memory: AscentMemory) -> None:
     """Fill ``B`` of every step."""
     behind, value = memory.behind, memory.gain
     steps, rows, places = behind.shape
@@ -78,9 +73,7 @@ def _choose(memory: AscentMemory, t: int) -> int:
 
 
 @jit
-def _sweep(
-    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], memory: AscentMemory
-) -> float:
+def _sweep(person: LocalChain, weight: Floats, guess: Integers, memory: AscentMemory) -> float:
     """One round of choices; what the guess wins then."""
     mass, moved = memory.mass, memory.moved
     rows, places = mass.shape
@@ -105,9 +98,7 @@ def _sweep(
 
 
 @jit
-def ascend(
-    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], memory: AscentMemory
-) -> float:
+def ascend(person: LocalChain, weight: Floats, guess: Integers, memory: AscentMemory) -> float:
     """Improve ``guess`` (T,) of a horizon with evidence ``weight`` (T, K); the mass it wins then."""
     won = _sweep(person, weight, guess, memory)
     for _ in range(_MOST_SWEEPS - 1):

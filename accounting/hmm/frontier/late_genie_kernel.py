@@ -23,9 +23,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import first_ones, larger_of, largest, load, padded, spread_out, store
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, Rows, rows_of, slot_of
 
@@ -36,10 +36,10 @@ _MOST_PRODUCTS = 1 << 26  # some tens of milliseconds of one core
 class _Tables(NamedTuple):
     """``U`` after a step and of it: rows ``m K + x`` of ``W`` numbers, K in whole eights, zero beyond."""
 
-    after: NDArray[np.float64]
-    here: NDArray[np.float64]
-    gain: NDArray[np.float64]  # (K, W), of one m: U(t + 1, m, y, v) - U(t + 1, m - 1, y, v)
-    moved: NDArray[np.float64]  # (W,), S(t, m - 1, x, v) of one x
+    after: Floats
+    here: Floats
+    gain: Floats  # (K, W), of one m: U(t + 1, m, y, v) - U(t + 1, m - 1, y, v)
+    moved: Floats  # (W,), S(t, m - 1, x, v) of one x
 
 
 @jit
@@ -52,7 +52,7 @@ def late_genie_affordable(chain: ChainView, steps: int, mistakes: int) -> bool:
 
 
 @inline
-def fill_row(rows: NDArray[np.float64], row: int, places: int, value: float) -> None:
+def fill_row(rows: Floats, row: int, places: int, value: float) -> None:
     """The same value for each place, and zero beyond."""
     for y in range(0, rows.shape[1], 8):
         store(first_ones(spread_out(value), places - y), rows, row * rows.shape[1] + y)
@@ -70,9 +70,7 @@ def _fill_gain(tables: _Tables, m: int) -> None:
 
 
 @inline
-def _fill_moved(
-    tables: _Tables, m: int, first: int, last: int, column: NDArray[np.int64], value: NDArray[np.float64]
-) -> float:
+def _fill_moved(tables: _Tables, m: int, first: int, last: int, column: Integers, value: Floats) -> float:
     """``S(t, m - 1, x, v)`` of the moves ``first..last - 1`` out of ``x``; the largest is ``U`` of a guess
     that is never right.
     """

@@ -27,7 +27,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import larger_of, largest, load, padded, spread_out, store
 from accounting.hmm.frontier.late_genie_kernel import fill_row
@@ -39,6 +38,7 @@ from accounting.hmm.frontier.search_kernel import (
     open_passed,
     take_child,
 )
+from models.numerics.arrays import Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, slot_of
 
@@ -55,31 +55,31 @@ class _Moves(NamedTuple):
     ``two`` is the law of the second place.
     """
 
-    law: NDArray[np.float64]  # (W,), of the first place
-    one: NDArray[np.float64]  # (rows, W), of the move out of each step
-    two: NDArray[np.float64]  # (rows + 1, W), of that and the next
+    law: Floats  # (W,), of the first place
+    one: Floats  # (rows, W), of the move out of each step
+    two: Floats  # (rows + 1, W), of that and the next
 
 
 class _Left(NamedTuple):
     """What can still be won a unit of ``b`` and of ``a``; row 0 of ``late`` is that of each first guess."""
 
-    rest: NDArray[np.float64]  # (T, W), R
-    late: NDArray[np.float64]  # (T K, W), U, in row ``t K + x``
+    rest: Floats  # (T, W), R
+    late: Floats  # (T K, W), U, in row ``t K + x``
 
 
 class _Prefixes(NamedTuple):
     """The prefixes expanded; all but the first two as in ``SearchMemory``."""
 
-    right: NDArray[np.float64]  # (expansions, 2): a before the last guess, and with it
-    wrong: NDArray[np.float64]  # (expansions,) b
-    length: NDArray[np.int64]
-    origin: NDArray[np.int64]
-    alike: NDArray[np.int64]
-    newest: NDArray[np.int64]
-    child: NDArray[np.float64]
-    best: NDArray[np.int64]
-    completion: NDArray[np.float64]
-    parent: NDArray[np.int64]
+    right: Floats  # (expansions, 2): a before the last guess, and with it
+    wrong: Floats  # (expansions,) b
+    length: Integers
+    origin: Integers
+    alike: Integers
+    newest: Integers
+    child: Floats
+    best: Integers
+    completion: Floats
+    parent: Integers
 
 
 @jit
@@ -98,7 +98,7 @@ def _row(person: LocalChain, step: int, place: int) -> int:
 
 
 @inline
-def _add_row(factor: float, rows: NDArray[np.float64], row: int, sums: NDArray[np.float64], to: int) -> None:
+def _add_row(factor: float, rows: Floats, row: int, sums: Floats, to: int) -> None:
     """``sums[to] += factor rows[row]``."""
     width = rows.shape[1]
     for v in range(0, width, 8):
@@ -128,7 +128,7 @@ def _lay_out(person: LocalChain, steps: int, moves: _Moves) -> None:
 
 
 @inline
-def _largest_product(rows: NDArray[np.float64], row: int, left: _Left, t: int) -> float:
+def _largest_product(rows: Floats, row: int, left: _Left, t: int) -> float:
     """The largest product of ``rows[row]`` and ``R`` of step ``t``."""
     top, width = spread_out(0.0), rows.shape[1]
     for v in range(0, width, 8):
@@ -274,7 +274,7 @@ def _search(person: LocalChain, moves: _Moves, left: _Left, found: Any) -> Found
 
 
 @jit
-def best_but_for_one(person: LocalChain, guess: NDArray[np.int64]) -> Found:
+def best_but_for_one(person: LocalChain, guess: Integers) -> Found:
     """The best ``guess`` (T,), T > 1, of which at most one step may be wrong, by the prior of places alone.
 
     ``attained <= max over guesses <= bound``, up to rounding; they are equal unless the search ran too long.

@@ -29,7 +29,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.eight import (
     first_equal,
@@ -44,6 +43,7 @@ from accounting.hmm.eight import (
     where_positive,
 )
 from accounting.hmm.few_places import FullMatrices, lay_out, room_for_matrices
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, LocalChain, Rows, is_labelled, rows_of, slot_of
 
@@ -60,20 +60,20 @@ class SearchMemory(NamedTuple):
 
     rows: Rows  # of the person's matrices
     full: FullMatrices  # the same laid out in full
-    evidence: NDArray[np.float64]  # (expansions, W), of each step searched
-    prefix: NDArray[np.float64]  # (expansions, s + 1, W), C of those expanded
-    ahead: NDArray[np.float64]  # (expansions, s + 1, W), w of the same
-    moved: NDArray[np.float64]  # (expansions, s, W), w P e: what all children of one have in common
-    is_moved: NDArray[np.bool_]  # (expansions,) whether that is there
-    length: NDArray[np.int64]  # (expansions,) guesses made
-    origin: NDArray[np.int64]  # (expansions, 2), the prefix that was lengthened, and by which guess
-    alike: NDArray[np.int64]  # (expansions,) the one before of the same length and last guess; -1: none
-    newest: NDArray[np.int64]  # (expansions + 1, K) the last one of each length and last guess; -1: none
-    child: NDArray[np.float64]  # (expansions, W), completions of each one's children, 0 once taken
-    best: NDArray[np.int64]  # (expansions,) the child with the largest one
-    completion: NDArray[np.float64]  # (expansions,) the largest of each parent's; a heap
-    parent: NDArray[np.int64]  # (expansions,) by number of expansion
-    spent: NDArray[np.int64]  # (1,), expansions of all searches so far
+    evidence: Floats  # (expansions, W), of each step searched
+    prefix: Floats  # (expansions, s + 1, W), C of those expanded
+    ahead: Floats  # (expansions, s + 1, W), w of the same
+    moved: Floats  # (expansions, s, W), w P e: what all children of one have in common
+    is_moved: Flags  # (expansions,) whether that is there
+    length: Integers  # (expansions,) guesses made
+    origin: Integers  # (expansions, 2), the prefix that was lengthened, and by which guess
+    alike: Integers  # (expansions,) the one before of the same length and last guess; -1: none
+    newest: Integers  # (expansions + 1, K) the last one of each length and last guess; -1: none
+    child: Floats  # (expansions, W), completions of each one's children, 0 once taken
+    best: Integers  # (expansions,) the child with the largest one
+    completion: Floats  # (expansions,) the largest of each parent's; a heap
+    parent: Integers  # (expansions,) by number of expansion
+    spent: Integers  # (1,), expansions of all searches so far
 
 
 @jit
@@ -197,9 +197,9 @@ def take_child(memory: SearchMemory, open_count: int, attained: float) -> tuple[
 class Completions(NamedTuple):
     """``W(t, m, x)``, a row for each number of mistakes left."""
 
-    value: NDArray[np.float64]  # (s + 1, K)
-    before: NDArray[np.float64]  # (s + 1, K), a step earlier
-    top: NDArray[np.float64]  # (K,)
+    value: Floats  # (s + 1, K)
+    before: Floats  # (s + 1, K), a step earlier
+    top: Floats  # (K,)
 
 
 @jit
@@ -269,7 +269,7 @@ def guess_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
 
 
 @inline
-def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
+def gains_of(won: Floats, gains: Floats) -> None:
     """Fill ``gains``, :func:`padded`, with what each mistake adds to ``won`` (s + 1, K), ``W`` of a step."""
     for m in range(won.shape[0]):
         for x in range(won.shape[1]):
@@ -280,19 +280,14 @@ def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
 
 
 @jit
-def new_gains(steps: int, mistakes: int, places: int) -> NDArray[np.float64]:
+def new_gains(steps: int, mistakes: int, places: int) -> Floats:
     """Empty gains of so many steps, (T, s + 1, W): K in whole eights."""
     return np.empty((steps, mistakes + 1, padded(places)))
 
 
 @bare_jit
 def completion_gains(
-    person: LocalChain,
-    weight: NDArray[np.float64],
-    last: int,
-    won: NDArray[np.float64],
-    walk: Completions,
-    gains: NDArray[np.float64],
+    person: LocalChain, weight: Floats, last: int, won: Floats, walk: Completions, gains: Floats
 ) -> None:
     """Fill ``gains[t, m, x]`` for ``t <= last``: what one more mistake allowed adds to ``W(t, m, x)``.
 
@@ -318,12 +313,7 @@ def completion_gains(
 
 @inline
 def _begin_search(
-    weight: NDArray[np.float64],
-    law: NDArray[np.float64],
-    first: int,
-    last: int,
-    mistakes: int,
-    memory: SearchMemory,
+    weight: Floats, law: Floats, first: int, last: int, mistakes: int, memory: SearchMemory
 ) -> None:
     """Lay out the evidence of each step searched; the empty prefix is known, and nobody has moved yet."""
     for length in range(last - first + 1):
@@ -343,43 +333,62 @@ def _begin_search(
 
 
 @inline
-def lengthen(memory: SearchMemory, expanded: int, parent: int, guess: int, mistakes: int) -> None:
-    """``C`` of the parent's guesses and this one more, as number ``expanded``."""
+def _lengthen(
+    person: LocalChain,
+    memory: SearchMemory,
+    first: int,
+    expanded: int,
+    parent: int,
+    guess: int,
+    mistakes: int,
+) -> None:
+    """``C`` of the parent's guesses and this place or label, as number ``expanded``."""
     prefix, ahead, nothing = memory.prefix, memory.ahead, spread_out(0.0)
     _, rows, width = prefix.shape
-    here, before = expanded * rows * width, parent * rows * width
-    for x in range(0, width, 8):
-        less = nothing
+    if is_labelled(person.chain):
+        places = person.start.size
+        label = person.chain.label[slot_of(person, first + memory.length[parent])]
+        cost = label[places]
         for m in range(mistakes + 1):
-            more = load(ahead, before + m * width + x)
-            store(replaced(less, guess - x, more), prefix, here + m * width + x)
-            less = more
+            for x in range(places):
+                if cost == 0 or label[x] == guess:
+                    prefix[expanded, m, x] = ahead[parent, m, x]
+                else:
+                    prefix[expanded, m, x] = ahead[parent, m - cost, x] if m >= cost else 0.0
+    else:
+        here, before = expanded * rows * width, parent * rows * width
+        for x in range(0, width, 8):
+            less = nothing
+            for m in range(mistakes + 1):
+                more = load(ahead, before + m * width + x)
+                store(replaced(less, guess - x, more), prefix, here + m * width + x)
+                less = more
     memory.length[expanded] = memory.length[parent] + 1
     memory.origin[expanded, 0] = parent
     memory.origin[expanded, 1] = guess
 
 
 @inline
-def is_dominated(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
-    """Whether the last one is nowhere above another of its length and last guess.
+def _is_dominated(memory: SearchMemory, table: Floats, kind: int, expanded: int, mistakes: int) -> bool:
+    """Whether the last one's row of ``table`` is nowhere above that of another of its length and ``kind``.
 
-    If not, it is kept as one of these. Only prefixes with the same last guess are compared: after another one
-    the mass without a mistake is at another place, so neither is ever nowhere above the other.
+    If not, it is kept as one of these. Of places only prefixes with the same last guess are compared: after
+    another one the mass without a mistake is at another place, so neither is ever nowhere above the other.
     """
-    prefix, alike, newest = memory.prefix, memory.alike, memory.newest
-    _, rows, width = prefix.shape
-    here, guess, length = expanded * rows * width, memory.origin[expanded, 1], memory.length[expanded]
-    other, is_dominated = newest[length, guess], False
+    alike, newest = memory.alike, memory.newest
+    _, rows, width = table.shape
+    here, length = expanded * rows * width, memory.length[expanded]
+    other, is_dominated = newest[length, kind], False
     while other >= 0 and not is_dominated:
         there, is_dominated = other * rows * width, True
         for x in range(0, (mistakes + 1) * width, 8):
-            if is_any_above(load(prefix, here + x), load(prefix, there + x)):
+            if is_any_above(load(table, here + x), load(table, there + x)):
                 is_dominated = False
                 break
         other = alike[other]
     if not is_dominated:
-        alike[expanded] = newest[length, guess]
-        newest[length, guess] = expanded
+        alike[expanded] = newest[length, kind]
+        newest[length, kind] = expanded
         memory.is_moved[expanded] = False
     return is_dominated
 
@@ -449,32 +458,6 @@ def look_far_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mi
 
 
 @inline
-def _lengthen_by_label(
-    person: LocalChain,
-    memory: SearchMemory,
-    first: int,
-    expanded: int,
-    parent: int,
-    guess: int,
-    mistakes: int,
-) -> None:
-    """:func:`lengthen` by a label."""
-    prefix, ahead, step = memory.prefix, memory.ahead, memory.length[parent]
-    places = person.start.size
-    label = person.chain.label[slot_of(person, first + step)]
-    cost = label[places]
-    for m in range(mistakes + 1):
-        for x in range(places):
-            if cost == 0 or label[x] == guess:
-                prefix[expanded, m, x] = ahead[parent, m, x]
-            else:
-                prefix[expanded, m, x] = ahead[parent, m - cost, x] if m >= cost else 0.0
-    memory.length[expanded] = step + 1
-    memory.origin[expanded, 0] = parent
-    memory.origin[expanded, 1] = guess
-
-
-@inline
 def _look_ahead_of_label(memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int) -> None:
     """:func:`look_ahead` after a label, along the entries of each row."""
     prefix, ahead, rows, evidence = memory.prefix, memory.ahead, memory.rows, memory.evidence
@@ -492,33 +475,8 @@ def _look_ahead_of_label(memory: SearchMemory, slot: int, step: int, expanded: i
 
 
 @inline
-def _is_dominated_ahead(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
-    """:func:`is_dominated` by ``w``, among all of the same length."""
-    ahead, alike, newest = memory.ahead, memory.alike, memory.newest
-    _, rows, width = ahead.shape
-    here, length = expanded * rows * width, memory.length[expanded]
-    other, is_dominated = newest[length, 0], False
-    while other >= 0 and not is_dominated:
-        there, is_dominated = other * rows * width, True
-        for x in range(0, (mistakes + 1) * width, 8):
-            if is_any_above(load(ahead, here + x), load(ahead, there + x)):
-                is_dominated = False
-                break
-        other = alike[other]
-    if not is_dominated:
-        alike[expanded] = newest[length, 0]
-        newest[length, 0] = expanded
-    return is_dominated
-
-
-@inline
 def _complete_labels(
-    person: LocalChain,
-    memory: SearchMemory,
-    expanded: int,
-    gains: NDArray[np.float64],
-    at: int,
-    mistakes: int,
+    person: LocalChain, memory: SearchMemory, expanded: int, gains: Floats, at: int, mistakes: int
 ) -> float:
     """:func:`complete` by labels; a step in which nothing is asked has one child, whatever is guessed."""
     ahead, child = memory.ahead, memory.child
@@ -546,9 +504,7 @@ def _complete_labels(
 
 
 @inline
-def complete(
-    memory: SearchMemory, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int
-) -> float:
+def complete(memory: SearchMemory, expanded: int, gains: Floats, step: int, mistakes: int) -> float:
     """The completion of each child of the last one, 0 for a guess that is never right; the largest."""
     ahead, child = memory.ahead, memory.child
     _, rows, width = ahead.shape
@@ -569,50 +525,18 @@ def complete(
 
 
 @inline
-def _lengthen_by(
-    person: LocalChain,
-    memory: SearchMemory,
-    first: int,
-    expanded: int,
-    parent: int,
-    guess: int,
-    mistakes: int,
-) -> None:
-    """``C`` of the parent's guesses and this place or label, as number ``expanded``."""
-    if is_labelled(person.chain):
-        _lengthen_by_label(person, memory, first, expanded, parent, guess, mistakes)
-    else:
-        lengthen(memory, expanded, parent, guess, mistakes)
-
-
-@inline
 def _is_new(person: LocalChain, memory: SearchMemory, at: int, expanded: int, mistakes: int) -> bool:
     """Whether the last one may be worth more than those expanded; ``w`` of step ``at`` is filled then."""
     step, slot = memory.length[expanded], slot_of(person, at - 1)
     if is_labelled(person.chain):
         _look_ahead_of_label(memory, slot, step, expanded, mistakes)
-        return not _is_dominated_ahead(memory, expanded, mistakes)
-    is_new = not is_dominated(memory, expanded, mistakes)
+        return not _is_dominated(memory, memory.ahead, 0, expanded, mistakes)
+    is_new = not _is_dominated(memory, memory.prefix, memory.origin[expanded, 1], expanded, mistakes)
     if is_new and memory.full.is_there.size > 0:
         look_ahead(person.chain, memory, slot, step, expanded, mistakes)
     elif is_new:
         look_far_ahead(memory, slot, step, expanded, mistakes)
     return is_new
-
-
-@inline
-def _completion(
-    person: LocalChain,
-    memory: SearchMemory,
-    expanded: int,
-    gains: NDArray[np.float64],
-    at: int,
-    mistakes: int,
-) -> float:
-    """The largest completion of the children of the last one, in step ``at``."""
-    if is_labelled(person.chain):
-        return _complete_labels(person, memory, expanded, gains, at, mistakes)
-    return complete(memory, expanded, gains, at, mistakes)
 
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
@@ -632,11 +556,11 @@ class Found(NamedTuple):
 @bare_jit
 def search(
     person: LocalChain,
-    weight: NDArray[np.float64],
-    law: NDArray[np.float64],
+    weight: Floats,
+    law: Floats,
     first: int,
     last: int,
-    gains: NDArray[np.float64],
+    gains: Floats,
     mistakes: int,
     expansions: int,
     slack: float,
@@ -660,7 +584,10 @@ def search(
     while True:
         step = memory.length[expanded]
         if expanded == 0 or _is_new(person, memory, first + step, expanded, mistakes):
-            completion = _completion(person, memory, expanded, gains, first + step, mistakes)
+            if is_labelled(person.chain):
+                completion = _complete_labels(person, memory, expanded, gains, first + step, mistakes)
+            else:
+                completion = complete(memory, expanded, gains, first + step, mistakes)
             guess = memory.best[expanded]
             if expanded == 0 and completion <= slack:
                 memory.spent[0] += 1
@@ -682,14 +609,14 @@ def search(
                 break
             parent = memory.parent[0]
             guess, open_count = take_child(memory, open_count, attained)
-        _lengthen_by(person, memory, first, expanded, parent, guess, mistakes)
+        _lengthen(person, memory, first, expanded, parent, guess, mistakes)
     memory.spent[0] += expanded
     bound = max(attained, memory.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)
 
 
 @bare_jit
-def found_guess(memory: SearchMemory, found: Found, guesses: NDArray[np.int64]) -> None:
+def found_guess(memory: SearchMemory, found: Found, guesses: Integers) -> None:
     """Fill ``guesses`` (steps searched,) with the guess that attains what was found; 0s if nothing is won."""
     guesses[:] = 0
     expanded = found.parent
@@ -712,9 +639,7 @@ def affordable_expansions(chain: ChainView, steps: int, mistakes: int, most: int
 
 
 @jit
-def best_guess(
-    person: LocalChain, weight: NDArray[np.float64], mistakes: int, vectors: int, guess: NDArray[np.int64]
-) -> Found:
+def best_guess(person: LocalChain, weight: Floats, mistakes: int, vectors: int, guess: Integers) -> Found:
     """The search over a whole horizon with evidence ``weight`` (T, K); ``guess`` (T,) becomes the best one.
 
     ``vectors`` expansions for each step, at least 1.

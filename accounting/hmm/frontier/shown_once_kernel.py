@@ -25,11 +25,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.hmm.frontier.search_kernel import SearchMemory, search
 from accounting.hmm.propagation import predict
-from models.numerics.jit import bare_jit, jit
+from models.numerics.arrays import Floats, Integers32
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import LocalChain, is_labelled, mistake_cost, slot_of
 
 _SLACK = 5e-4  # of what is left to win: a search may end so early
@@ -38,10 +38,10 @@ _SLACK = 5e-4  # of what is left to win: a search may end so early
 class FirstRight(NamedTuple):
     """Scratch of :func:`first_right_bound`."""
 
-    here: NDArray[np.float64]  # (K,) law of a step
-    ahead: NDArray[np.float64]  # (K,) of the next one
-    best: NDArray[np.float64]  # (s + 1,) won if the first right guess is there
-    total: NDArray[np.float64]  # (s + 1,)
+    here: Floats  # (K,) law of a step
+    ahead: Floats  # (K,) of the next one
+    best: Floats  # (s + 1,) won if the first right guess is there
+    total: Floats  # (s + 1,)
 
 
 @jit
@@ -50,56 +50,33 @@ def new_first_right(places: int, mistakes: int) -> FirstRight:
     return FirstRight(np.empty(places), np.empty(places), np.empty(mistakes + 1), np.empty(mistakes + 1))
 
 
-@bare_jit
-def _first_right_label(
-    person: LocalChain,
-    weight: NDArray[np.float64],
-    law: NDArray[np.float64],
-    first: int,
-    last: int,
-    gains: NDArray[np.float64],
-    bound: NDArray[np.float64],
-    work: FirstRight,
+@inline
+def _fill_best_label(
+    label: Integers32, here: Floats, gains: Floats, t: int, wrong: int, best: Floats
 ) -> None:
-    """:func:`first_right_bound` by labels."""
-    here, ahead, _, total = work
-    places, wrong = law.size, 0
-    for x in range(places):
-        here[x] = law[x]
-    total[:] = 0.0
-    for t in range(first, last + 1):
-        label = person.chain.label[slot_of(person, t)]
-        for x in range(places):
-            here[x] *= weight[t, x]
-        for m in range(wrong, bound.size if label[places] > 0 else 0):
-            best = 0.0
-            for g in range(places):
-                won = 0.0
-                for x in range(places):
-                    if label[x] == g and here[x] > 0.0:
-                        value = 0.0
-                        for j in range(m - wrong + 1):
-                            value += gains[t, j, x]
-                        won += here[x] * value
-                best = max(best, won)
-            total[m] += best
-        wrong += label[places]
-        if t < last:
-            predict(person.chain, slot_of(person, t), here, ahead)
-            here, ahead = ahead, here
-    for m in range(min(bound.size, wrong)):
-        bound[m] = min(bound[m], total[m])
+    """Fill ``best`` with what is won if the first right guess is a label of step ``t``, after ``wrong``."""
+    places = here.size
+    for m in range(wrong, best.size if label[places] > 0 else 0):
+        for g in range(places):
+            won = 0.0
+            for x in range(places):
+                if label[x] == g and here[x] > 0.0:
+                    value = 0.0
+                    for j in range(m - wrong + 1):
+                        value += gains[t, j, x]
+                    won += here[x] * value
+            best[m - wrong] = max(best[m - wrong], won)
 
 
 @bare_jit
-def first_right_bound(
+def first_right_bound(  # noqa: PLR0912 - one recursion over steps
     person: LocalChain,
-    weight: NDArray[np.float64],
-    law: NDArray[np.float64],
+    weight: Floats,
+    law: Floats,
     first: int,
     last: int,
-    gains: NDArray[np.float64],
-    bound: NDArray[np.float64],
+    gains: Floats,
+    bound: Floats,
     work: FirstRight,
 ) -> None:
     """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes: shown at the first guess that is right.
@@ -110,26 +87,32 @@ def first_right_bound(
     Of a chain with labels the first right guess is a label: ``sum_t max_g sum_(x: label(x) = g) f_t(x) V(t,
     m - what the steps u..t-1 cost, x)``, over the steps that are asked.
     """
-    if is_labelled(person.chain):
-        _first_right_label(person, weight, law, first, last, gains, bound, work)
-        return
     here, ahead, best, total = work
+    by_label, cost = is_labelled(person.chain), 0
     places, rows = np.uint64(law.size), np.uint64(bound.size)  # unsigned: see propagation
-    lowered = np.uint64(min(bound.size, last - first + 1))
+    lowered = np.uint64(min(bound.size, mistake_cost(person, first, last)))
     for x in range(places):
         here[x] = law[x]
     for m in range(rows):
         total[m] = 0.0
     for t in range(first, last + 1):
-        step, wrong, is_open = np.uint64(t), np.uint64(t - first), False
+        step, wrong, is_open = np.uint64(t), np.uint64(cost), False
         for m in range(rows):
             best[m] = 0.0
-        for x in range(places):
-            here[x] *= weight[step, x]
-            value = 0.0
-            for m in range(rows):
-                value += gains[step, m, x]
-                best[m] = max(best[m], here[x] * value)
+        if by_label:
+            for x in range(places):
+                here[x] *= weight[step, x]
+            label = person.chain.label[slot_of(person, t)]
+            _fill_best_label(label, here, gains, t, cost, best)
+            cost += label[law.size]
+        else:
+            for x in range(places):
+                here[x] *= weight[step, x]
+                value = 0.0
+                for m in range(rows):
+                    value += gains[step, m, x]
+                    best[m] = max(best[m], here[x] * value)
+            cost += 1
         for m in range(wrong, rows):
             total[m] += best[m - wrong]
         for m in range(lowered):
@@ -146,9 +129,9 @@ def first_right_bound(
 class Lowering(NamedTuple):
     """Scratch of :func:`lower_completion`."""
 
-    law: NDArray[np.float64]  # (K,)
-    here: NDArray[np.float64]  # (K,), zeros
-    value: NDArray[np.float64]  # (s + 1,)
+    law: Floats  # (K,)
+    here: Floats  # (K,), zeros
+    value: Floats  # (s + 1,)
     first_right: FirstRight
 
 
@@ -162,11 +145,11 @@ def new_lowering(places: int, mistakes: int) -> Lowering:
 @bare_jit
 def lower_completion(
     person: LocalChain,
-    weight: NDArray[np.float64],
-    possible: NDArray[np.float64],
+    weight: Floats,
+    possible: Floats,
     t: int,
     last: int,
-    gains: NDArray[np.float64],
+    gains: Floats,
     expansions: int,
     memory: SearchMemory,
     work: Lowering,

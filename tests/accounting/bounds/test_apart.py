@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
+from accounting.bounds.patterns.frontier_kernel import FrontierQuestion, frontier_effort
 from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure.step_information.likelihood_levels import levels_of
 from models.mechanisms import CountedAgain, ErasureCoin, Mechanism, Tiered
@@ -73,7 +74,13 @@ def test_one_step_is_between_the_best_guess_and_what_gamma_one_gives(shift: floa
     counted, marginal = np.array([[False, True]]), np.array([[0.5, 0.5]])
     outside = Outside(marginal, np.zeros(2), np.ones((1, 2)))
     nought = np.zeros(1, np.int64)
-    found = told_apart(person, counted, marginal, nought, counted, np.array([shift]), outside, 0, 4)
+    found = told_apart(
+        FrontierQuestion(person, marginal, 0, outside, frontier_effort(4)),
+        counted,
+        nought,
+        counted,
+        np.array([shift]),
+    )
     best = normal(shift / 2.0)
     assert best - 1e-9 <= found <= min(1.0, 0.5 + 2.0 * normal(shift / 4.0) - 1.0) + 1e-9
 
@@ -86,7 +93,13 @@ def test_weights_beyond_what_numbers_hold_lower_nothing(steps: int, shift: float
     hits, marginal = np.ones((steps, 2), np.bool_), np.tile(start, (steps, 1))
     time, cover = np.repeat(np.arange(steps), 2), np.tile(np.eye(2, dtype=np.bool_), (steps, 1))
     outside = Outside(start[np.newaxis], np.zeros(2), np.ones((1, 2)))
-    found = told_apart(person, hits, marginal, time, cover, np.full(2 * steps, shift), outside, 0, 4)
+    found = told_apart(
+        FrontierQuestion(person, marginal, 0, outside, frontier_effort(4)),
+        hits,
+        time,
+        cover,
+        np.full(2 * steps, shift),
+    )
     distance, odds = sqrt(2.0) * shift, log(9.0)
     right = 0.9 * normal(distance / 2.0 + odds / distance) + 0.1 * normal(distance / 2.0 - odds / distance)
     assert right**steps - 1e-9 <= found <= 1.0
@@ -102,7 +115,13 @@ def test_many_weak_counts_add_less_than_half_of_what_exact_ones_do() -> None:
     outside = Outside(start[np.newaxis], np.zeros(2), np.ones((1, 2)))
 
     def bound(shift: float) -> float:
-        return told_apart(person, hits, marginal, time, cover, np.full(2 * steps, shift), outside, 1, 16)
+        return told_apart(
+            FrontierQuestion(person, marginal, 1, outside, frontier_effort(16)),
+            hits,
+            time,
+            cover,
+            np.full(2 * steps, shift),
+        )
 
     guess, ceiling = bound(1e-3), bound(0.5)
     assert bound(np.inf) == pytest.approx(1.0)
@@ -118,7 +137,13 @@ def one_sensor(place: int, steps: int, shift: float, mistakes: int) -> float:
     hits[:, place] = True
     outside = Outside(start[np.newaxis], np.zeros(2), np.ones((1, 2)))
     marginal, shifts = np.tile(start, (steps, 1)), np.full(steps, shift)
-    return told_apart(person, hits, marginal, np.arange(steps), hits, shifts, outside, mistakes, 16)
+    return told_apart(
+        FrontierQuestion(person, marginal, mistakes, outside, frontier_effort(16)),
+        hits,
+        np.arange(steps),
+        hits,
+        shifts,
+    )
 
 
 @pytest.mark.parametrize(("steps", "most"), [(12, 0.87), (24, 0.82), (40, 0.72)])

@@ -16,10 +16,10 @@ from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.frontier_bound import frontier_bound
 from accounting.bounds.patterns.frontier_kernel import (
     FrontierEffort,
+    FrontierQuestion,
     frontier_effort,
     frontier_of,
     raw_channels,
-    raw_frontier,
 )
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws, unobserved
 from accounting.bounds.protocol import Question
@@ -122,7 +122,10 @@ def horizon_bound(
     ends = future_ends(person, last, after, marginal[last], most)
     inside = slice(first, last + 1)
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
-    return raw_frontier(start, hits[inside], marginal[inside], mistakes, Outside(laws, shown, ends), effort)
+    return frontier_of(
+        FrontierQuestion(start, marginal[inside], mistakes, Outside(laws, shown, ends), effort),
+        raw_channels(hits[inside]),
+    )
 
 
 def check(rng: np.random.Generator, largest: int, longest: int) -> float:
@@ -187,7 +190,7 @@ def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(s
     hits = (case.labels > 0) & (marginal > 0.0)
     mistakes, outside = int(rng.integers(len(hits))), unobserved(case.start)
     effort = frontier_effort(4, int(rng.choice([-1, 8])))
-    raw = raw_frontier(case.person, hits, marginal, mistakes, outside, effort)
+    raw = frontier_of(FrontierQuestion(case.person, marginal, mistakes, outside, effort), raw_channels(hits))
     joined = raw_channels(hits)
     step, place = np.nonzero(hits)
     apart = raw_channels(np.zeros((step.size, hits.shape[1]), np.bool_))._replace(time=step.copy())
@@ -197,7 +200,7 @@ def test_an_exact_count_is_a_channel_of_one_level_and_a_suppressed_one_is_none(s
     order = np.argsort(both.time, kind="stable")
     with_silent = type(joined)(*(array[order] for array in both))
     for channels in (joined, apart, with_silent):
-        found = frontier_of(case.person, channels, marginal, mistakes, outside, effort)
+        found = frontier_of(FrontierQuestion(case.person, marginal, mistakes, outside, effort), channels)
         assert found == pytest.approx(raw, rel=1e-12)
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.sandwich_kernel import history_laws
-from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of
+from accounting.bounds.patterns.frontier_kernel import FrontierEffort, FrontierQuestion, frontier_of
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.exposure.step_information.likelihood_levels import (
@@ -135,7 +135,7 @@ def bound_of(
     after = hits[last + 1 :] if is_hindsight else hits[:0]
     ends = future_ends(person, last, after, marginal[last], effort.laws)
     outside = Outside(laws, np.zeros(len(case.start)), ends)
-    found = frontier_of(start, channels, marginal[inside], mistakes, outside, searched)
+    found = frontier_of(FrontierQuestion(start, marginal[inside], mistakes, outside, searched), channels)
     return min(1.0, found + left_out)
 
 

@@ -57,7 +57,7 @@ def test_own_counts_of_the_reference(number: int) -> None:
         if not release.is_raw:
             assert shift_probability(release.noise, most) == pytest.approx(delta, abs=1e-8)
         owns.append(OwnCount(raw, found, most, information))
-    total = window_information(log.exposure, owns, *log.horizon).total
+    total = window_information(log.exposure, owns, *log.horizon)
     assert total == pytest.approx(case["information_bound"], abs=1e-8)
     assert total >= case["information"] - 1e-12
 

@@ -16,7 +16,13 @@ import pytest
 from accounting.bounds import Effort, horizon_risk
 from accounting.bounds.noised.apart_kernel import SHOWN, normal_shifts, told_apart
 from accounting.bounds.noised.sandwich_kernel import history_laws as history_laws_through_noise
-from accounting.bounds.patterns.frontier_kernel import FrontierEffort, frontier_of, raw_frontier
+from accounting.bounds.patterns.frontier_kernel import (
+    FrontierEffort,
+    FrontierQuestion,
+    frontier_effort,
+    frontier_of,
+    raw_channels,
+)
 from accounting.bounds.patterns.raw_success_kernel import Outside, future_ends, history_laws
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure, window_of
@@ -92,7 +98,9 @@ def searched_bounds(
     ends = future_ends(person, last, hits[last + 1 : seen], marginal[last], most)
     start = window_of(exposure, first, last).person
     outside = Outside(laws, shown, ends)
-    raw = raw_frontier(start, hits[inside], marginal[inside], mistakes, outside, effort)
+    raw = frontier_of(
+        FrontierQuestion(start, marginal[inside], mistakes, outside, effort), raw_channels(hits[inside])
+    )
     places = exposure.place_count
     before, left_out = own_signals(exposure.chain, hits[:first], marginal[:first], log.rows, 0, True)
     few = int(rng.choice([1, 2, 8]))
@@ -100,11 +108,15 @@ def searched_bounds(
     leaves = int(rng.choice([1, 4, 100]))
     channels = own_channels(exposure.chain, hits[inside], marginal[inside], log.rows, first, leaves)
     through_noise = Outside(noised_laws, np.zeros(places), ends)
-    levels = frontier_of(start, channels, marginal[inside], mistakes, through_noise, effort)
+    levels = frontier_of(FrontierQuestion(start, marginal[inside], mistakes, through_noise, effort), channels)
     time, channel, cover = find_sensors(exposure.chain, hits[inside], log.rows, first)
     shift = normal_shifts(log.rows.tables)[channel]
     apart = told_apart(
-        start, hits[inside], marginal[inside], time, cover, shift, through_noise, mistakes, effort.vectors
+        FrontierQuestion(start, marginal[inside], mistakes, through_noise, frontier_effort(effort.vectors)),
+        hits[inside],
+        time,
+        cover,
+        shift,
     )
     apart += left_out + (log.rows.tables.left_out[channel] + SHOWN).sum()
     return {"frontier": raw, "levels": min(1.0, levels + left_out), "apart": min(1.0, apart)}

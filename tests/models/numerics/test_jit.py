@@ -32,7 +32,7 @@ NOT_COMPILED = {
     "accounting.bounds.protocol",
     *("accounting.bounds.noised.levels_bound", "accounting.bounds.noised.sandwich_bound"),
     *("models.numerics.compiling", "models.numerics.threads", "models.numerics.shipped"),
-    "models.numerics.kernel_cache",
+    *("models.numerics.kernel_cache", "models.numerics.arrays"),
     "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
     "accounting.exposure.step_information.rays",
