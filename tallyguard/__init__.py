@@ -61,8 +61,16 @@ from models.releases import (
     stepwise_level,
 )
 from stream_app.setup.this_process import own_version
-from tallyguard.attacks import Attacks, attack
 from tallyguard.audits import Audits, Why, advantage, audit, certify, explain, unregister
+from tallyguard.by_person import (
+    Attacks,
+    InHindsight,
+    WindowRisks,
+    attack,
+    certify_windows,
+    hindsight,
+    ledger_of_windows,
+)
 from tallyguard.papers import (
     SideBySide,
     bayesian_ledger,
@@ -77,8 +85,6 @@ from tallyguard.papers import (
     side_by_side,
     summed_leakage,
 )
-from tallyguard.passages import WindowRisks, certify_windows, ledger_of_windows
-from tallyguard.past import InHindsight, hindsight
 from tallyguard.plans import Ledger, Plan, ledger, plan
 
 __version__ = own_version()
