@@ -70,7 +70,9 @@ class Alternative:
                 repr(text),
                 "write --vary 'survey 2019=priors-2019.json' or --vary 'radius=0.1'",
             )
-        nats = _number(value)
+        nats = None
+        with suppress(ValueError):
+            nats = float(value)
         if nats is not None:
             if not 0.0 <= nats < inf:
                 raise SettingsError("a radius must be 0 or more nats", value, "give 0.1, say")
@@ -202,9 +204,3 @@ def _answer(
 
 def _mean(values: NDArray[np.float64], weights: NDArray[np.int64]) -> float:
     return float((values * weights).sum() / weights.sum()) if weights.size else 0.0
-
-
-def _number(text: str) -> float | None:
-    with suppress(ValueError):
-        return float(text)
-    return None

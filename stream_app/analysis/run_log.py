@@ -182,14 +182,13 @@ class RunLog:
         basis = basis_note(
             self.settings.get("people", 1), self.settings.get("assumed_habits"), self.check, self.draws
         )
-        summed = self.settings.get(SUMMED)
-        if not summed:
-            return basis
-        said = (
-            f"risks of some steps before {summed:,} are put together from what several processes wrote, as "
-            "people had changed before they were fetched: quantiles are upper ends"
-        )
-        return said if basis is None else f"{basis}; {said}"
+        said = None
+        if summed := self.settings.get(SUMMED):
+            said = (
+                f"risks of some steps before {summed:,} are put together from what several processes wrote, "
+                "as people had changed before they were fetched: quantiles are upper ends"
+            )
+        return "; ".join(filter(None, (basis, said))) or None
 
     @property
     def check(self) -> PriorsVerdict | None:
@@ -221,11 +220,6 @@ class RunLog:
     def adversary(self) -> CrowdAdversary | None:
         """The crowd adversary where the rule is kept against it; None for the informed one."""
         return _adversary_of(self.settings)
-
-    @property
-    def judged(self) -> tuple[RiskSummary, ...]:
-        """The summaries that the rule is held against: those against the adversary it is kept against."""
-        return self.judged_against(self.adversary)
 
     def judged_against(self, adversary: CrowdAdversary | None) -> tuple[RiskSummary, ...]:
         """The summaries against an adversary; None for the informed one."""

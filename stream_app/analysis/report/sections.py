@@ -90,7 +90,7 @@ def what_the_verdict_rests_on(verdict: RunVerdict, log: RunLog) -> Rows:
         by = f", {each.condition}" if each.kind.name == "added" and log.is_raised else ""
         yield f"{each.label}, over all people and steps{by}", each.shown
     if log.adversary is not None:
-        highest = max(summary.risk["1.0"] for summary in log.judged)
+        highest = max(summary.risk["1.0"] for summary in log.judged_against(log.adversary))
         yield "Highest ceiling against that adversary, over all people and steps", ceiling_in_words(highest)
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"

@@ -210,7 +210,9 @@ def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path
     assert "Yes, if habits are as assumed, and if the 29 others move independently" in text
     assert "an adversary who does not know where the others are (setting adversary)" in text
     assert "Highest ceiling against that adversary, over all people and steps" in text
-    judged, informed = (max(each.risk["1.0"] for each in some) for some in (log.judged, log.summaries))
+    judged, informed = (
+        max(each.risk["1.0"] for each in some) for some in (log.judged_against(log.adversary), log.summaries)
+    )
     assert judged < informed
     assert f"<td>{ceiling_in_words(judged)}</td>" in text
 
