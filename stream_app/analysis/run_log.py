@@ -312,16 +312,19 @@ class RunLog:
         )
 
 
-def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS) -> RunLog:
-    """Read an output folder; :class:`OutputError` where it is not one or has no closed step.
+def read_run(
+    folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS, *, is_accounted: bool = True
+) -> RunLog:
+    """Read an output folder; :class:`OutputError` where it is not one of a run.
 
-    ``designs`` of noise are those that the log may name beside the run's own.
+    Or where no step has its people's risks recorded, unless ``is_accounted`` is False. ``designs`` of noise
+    are those that the log may name beside the run's own.
     """
     settings = load_run(folder)
     designs = designs.with_designs(designs_of_run(folder))
     checked = check_run(folder)
     summaries = tuple(_summaries(folder / "risks.jsonl"))
-    if not summaries and settings.get("people") != 0:
+    if is_accounted and not summaries and settings.get("people") != 0:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed] if summaries else ()
     sensors, reasons = _Sensors(settings, checked.entries, designs), {}
