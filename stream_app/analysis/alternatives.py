@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
-from accounting.settings import HorizonSettings, RiskBudget
+from accounting.settings import HorizonSettings
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import StepSchedule
@@ -154,22 +154,19 @@ def answers(
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[VariedRisks, ...]:
     """One row an alternative; ``progress`` is called after each step of each."""
-    horizon, limit = settings.horizon_settings(first_slot), settings.release.budget.limit
-    return tuple(
-        _answer(each, steps, replace(horizon, within_nats=each.within_nats), limit, settings, progress)
-        for each in alternatives
-    )
+    horizon = settings.horizon_settings(first_slot)
+    return tuple(_answer(each, steps, horizon, settings, progress) for each in alternatives)
 
 
 def _answer(
     alternative: Alternative,
     steps: Sequence[StepSchedule],
     horizon: HorizonSettings,
-    limit: RiskBudget | None,
     settings: Settings,
     progress: Callable[[], None],
 ) -> VariedRisks:
     population, within = alternative.population, alternative.within_nats
+    horizon, limit = replace(horizon, within_nats=within), settings.release.budget.limit
     since, names = population.effective_from, alternative.names
     if settings.adversary == CROWD:  # of people who all have the other habits
         accounts = Accounts.of(settings, horizon, population, names, since)
