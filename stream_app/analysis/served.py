@@ -262,11 +262,6 @@ class RecordedView(PeopleView):
         self._standing = Standing(-1, population.people, each, zero, zero, zero, zero, no_moments(size))
 
     @property
-    def pseudonyms(self) -> Sequence[str]:
-        """All people, in the order of positions."""
-        return self._population.people
-
-    @property
     def of_personas(self) -> bool:
         """Whether some names stand for many people."""
         return self._population.weights is not None
@@ -326,10 +321,9 @@ class RunReader:
             self._view = RecordedView(self.source, log)
         note = log.note if self._view or not has_people else "; ".join(filter(None, (log.note, TOO_MANY)))
         people = log.summaries[-1].people if log.summaries else 0
-        names = tuple(each.name for each in self.source.registry.sensors)
         groups = registries_of(folder, self.source.registry).groups
         self.observer.carried(PrivacyAccount(groups))  # the steps charge it as they are read
-        self.observer.started(RunStarted(people, 0, names, self._view, note))
+        self.observer.started(RunStarted(people, 0, self._view, note))
         self.read()
 
     def read(self) -> None:

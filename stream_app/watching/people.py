@@ -20,7 +20,6 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous import ContinuousAccountant, WorstMoments, join_people, no_moments
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure import Exposure
-from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from accounting.settings import HorizonSettings
 from models.priors import Population
@@ -160,11 +159,6 @@ class PeopleView:
         self._information = tuple(map(_information, self._accountants))
 
     @property
-    def pseudonyms(self) -> Sequence[str]:
-        """All people, in the order of positions."""
-        return [name for part in self._parts for name in part.pseudonyms]
-
-    @property
     def people(self) -> int:
         """How many there are, all those behind personas included."""
         return sum(self._everybody)
@@ -193,12 +187,6 @@ class PeopleView:
     def assumed(self) -> str | None:
         """What assumed habits rest on; None for measured people."""
         return min((part.assumed for part in self._parts if part.assumed is not None), default=None)
-
-    @property
-    def adversary(self) -> CrowdAdversary | None:
-        """The crowd adversary against which ceilings are computed, too; None for none."""
-        crowd = self._parts[0].crowd if self._parts else None
-        return None if crowd is None else crowd.adversary
 
     @property
     def warning(self) -> str | None:
