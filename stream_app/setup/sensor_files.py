@@ -34,18 +34,10 @@ _PLANE, _GLOBE, _SIZE = ("x", "y"), ("lat", "lon"), ("width", "depth")
 _FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
 _BOUNDS = ("most_counts_per_day", "most_sensors_per_day")
 _TOGETHER = ("most_sensors", *_BOUNDS)  # declared for all of them at once
-_OWN = (
-    "name",
-    "locations",
-    "group",
-    "region",
-    *_FOR_ALL,
-    "most_counts_per_day",
-    "part_of",
-    "moves",
-    "first_step",
+_KEYS = (
+    *("name", "locations", "group", "region", *_FOR_ALL, "most_counts_per_day"),
+    *("part_of", "moves", "first_step", *_PLANE, *_GLOBE, *_SIZE),
 )
-_KEYS = (*_OWN, *_PLANE, *_GLOBE, *_SIZE)
 MOST_WINDOW_STEPS = 48
 """Steps before a horizon that are followed one by one, so a window has no more."""
 
