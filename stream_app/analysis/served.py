@@ -246,11 +246,11 @@ class RecordedView(PeopleView):
     def __init__(self, source: Source, log: RunLog) -> None:
         super().__init__((), "; ".join(filter(None, (log.note, LATEST_RECORD))))
         settings = source.settings
-        self._settings = settings.horizon_settings(settings.first_slot)
-        self._population = population = self._settings.asked_of(source.population)
+        self.settings = settings.horizon_settings(settings.first_slot)
+        self._population = population = self.settings.asked_of(source.population)
         people = population.stands_for
         chains = None if people is None else np.repeat(people, population.draws)
-        calendar = self._settings.calendar
+        calendar = self.settings.calendar
         self._everybody = (population.everybody,)
         self._information = (SensorInformation(population.accounted, settings.first_slot, chains, calendar),)
         self._position = {name: number for number, name in enumerate(population.people)}

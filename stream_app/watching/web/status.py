@@ -81,7 +81,7 @@ class PeopleBoard(Observer):
         with self._lock:
             self._view = event.view
             if event.view is not None:
-                self._log.horizon = event.view.horizon
+                self._log.horizon = event.view.settings.horizon
                 self._standing = event.view.standing() if event.next_step else None
 
     def restored(self, schedule: StepSchedule) -> None:
@@ -142,16 +142,17 @@ class PeopleBoard(Observer):
         if standing is None or view is None or pseudonym not in standing.pseudonyms:
             return None
         person = standing.pseudonyms.index(pseudonym)
-        steps = log[-view.horizon :]
+        steps = log[-view.settings.horizon :]
         with self._explaining:
             explanation = view.explain(person, steps)
             later = view.hindsight(person, log, int(standing.worst.step[person]))
-        certified = ceiling_within(view.within_nats, explanation.certified)
+        nats = view.settings.within_nats
+        certified = ceiling_within(nats, explanation.certified)
         shares = [
             {
                 **asdict(share),
                 "information_bits": share.information_nats / NATS_PER_BIT,
-                "certified_drop": certified - ceiling_within(view.within_nats, explanation.without(share)),
+                "certified_drop": certified - ceiling_within(nats, explanation.without(share)),
             }
             for share in explanation.shares
         ]
