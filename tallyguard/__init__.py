@@ -9,6 +9,7 @@ Every name below is public and keeps its meaning from version to version; module
 :mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/tutorials/python.md`` is a tutorial.
 """
 
+# ruff: noqa: RUF022 - names are grouped by what they are for
 import tallyguard.own_names  # noqa: F401 - says what would fail below without a reason
 
 # isort: split
@@ -61,8 +62,16 @@ from models.releases import (
     stepwise_level,
 )
 from stream_app.setup.this_process import own_version
-from tallyguard.attacks import Attacks, attack
 from tallyguard.audits import Audits, Why, advantage, audit, certify, explain, unregister
+from tallyguard.by_person import (
+    Attacks,
+    InHindsight,
+    WindowRisks,
+    attack,
+    certify_windows,
+    hindsight,
+    ledger_of_windows,
+)
 from tallyguard.papers import (
     SideBySide,
     bayesian_ledger,
@@ -77,111 +86,30 @@ from tallyguard.papers import (
     side_by_side,
     summed_leakage,
 )
-from tallyguard.passages import WindowRisks, certify_windows, ledger_of_windows
-from tallyguard.past import InHindsight, hindsight
 from tallyguard.plans import Ledger, Plan, ledger, plan
 
 __version__ = own_version()
 
-__all__ = [  # noqa: RUF022 - grouped by what they are for
-    # What is believed about people
-    "Prior",
-    "Population",
-    "Question",
-    "second_order",
-    "with_stays",
-    "with_device",
-    "DeviceView",
-    "load_priors",
-    "save_priors",
-    "load_evidence",
-    "read_checkins",
-    "checkins_of",
-    "stays_of",
-    "fit",
-    "FitOptions",
-    "FitResult",
-    # What is released
-    "Sensor",
-    "Schedule",
-    "Calendar",
-    "StepSchedule",
-    "SensorRelease",
-    "MoveSensor",
-    "WindowRelease",
-    "Mechanism",
-    "Raw",
-    "Gaussian",
-    "Suppressed",
-    "Correlated",
-    "Tiered",
-    "check_mechanism",
-    "BoundedNoise",
-    "register_mechanism",
-    "CorrelatedNoise",
-    "design",
-    "GaussianProcess",
-    "RBF",
-    "Matern",
-    "Periodic",
-    "White",
-    "TrustGraph",
-    "assign_tiers",
-    "TierAssignment",
-    "exponential_level",
-    "reciprocal_level",
-    "stepwise_level",
-    "pass_on",
-    "pass_on_count",
-    "real_tiers",
-    # What that reveals
-    "audit",
-    "certify",
-    "explain",
-    "attack",
-    "hindsight",
-    "Audit",
-    "Audits",
-    "Why",
-    "Attacks",
-    "InHindsight",
-    "Effort",
-    "Radius",
-    "CrowdAdversary",
-    "Strangers",
-    "side_by_side",
-    "SideBySide",
-    "advantage",
-    "register_attack",
-    "Seen",
-    "register_bound",
-    "check_bound",
-    "BoundCheck",
-    "BoundQuestion",
-    "unregister",
-    "Accountant",
-    "HorizonSettings",
-    "ledger",
-    "Ledger",
-    "Neighbours",
-    "inferential_loss",
-    "inferential_ledger",
-    "SecretQuestion",
-    "prior_posterior_gap",
-    "leakage",
-    "summed_leakage",
-    "largest_leakage",
-    "Declared",
-    "bayesian_ledger",
-    "certify_windows",
-    "WindowRisks",
-    "ledger_of_windows",
-    # What observed traces say
-    "decode",
-    "Decoded",
-    "Filtering",
-    # What to release
-    "plan",
-    "Plan",
-    "TallyguardError",
-]
+# What is believed about people
+__all__ = ["Prior", "Population", "Question", "second_order", "with_stays", "with_device", "DeviceView"]
+__all__ += ["load_priors", "save_priors", "load_evidence", "read_checkins", "checkins_of", "stays_of", "fit"]
+__all__ += ["FitOptions", "FitResult"]
+# What is released
+__all__ += ["Sensor", "Schedule", "Calendar", "StepSchedule", "SensorRelease", "MoveSensor", "WindowRelease"]
+__all__ += ["Mechanism", "Raw", "Gaussian", "Suppressed", "Correlated", "Tiered", "check_mechanism"]
+__all__ += ["BoundedNoise", "register_mechanism", "CorrelatedNoise", "design", "GaussianProcess", "RBF"]
+__all__ += ["Matern", "Periodic", "White", "TrustGraph", "assign_tiers", "TierAssignment"]
+__all__ += ["exponential_level", "reciprocal_level", "stepwise_level", "pass_on", "pass_on_count"]
+__all__ += ["real_tiers"]
+# What that reveals
+__all__ += ["audit", "certify", "explain", "attack", "hindsight", "Audit", "Audits", "Why", "Attacks"]
+__all__ += ["InHindsight", "Effort", "Radius", "CrowdAdversary", "Strangers", "side_by_side", "SideBySide"]
+__all__ += ["advantage", "register_attack", "Seen", "register_bound", "check_bound", "BoundCheck"]
+__all__ += ["BoundQuestion", "unregister", "Accountant", "HorizonSettings", "ledger", "Ledger", "Neighbours"]
+__all__ += ["inferential_loss", "inferential_ledger", "SecretQuestion", "prior_posterior_gap", "leakage"]
+__all__ += ["summed_leakage", "largest_leakage", "Declared", "bayesian_ledger", "certify_windows"]
+__all__ += ["WindowRisks", "ledger_of_windows"]
+# What observed traces say
+__all__ += ["decode", "Decoded", "Filtering"]
+# What to release
+__all__ += ["plan", "Plan", "TallyguardError"]

@@ -105,14 +105,7 @@ class Audits(Table):
         Of several questions the first; ``audits.of("clinic")["ada"]`` is that of another.
         """
         if isinstance(person, slice):
-            return Audits(
-                self._audits[person],
-                self.note,
-                self.within,
-                self.posteriors,
-                condition=self.condition,
-                questions=self.questions,
-            )
+            return self._some(self._audits[person], self.questions)
         if isinstance(person, str):
             found = [each for each in self._audits if each.person == person]
             if not found:
@@ -125,9 +118,11 @@ class Audits(Table):
         found = [each for each in self._audits if each.question == question]
         if not found:
             raise KeyError(question)
-        asked = [each for each in self.questions if each.name == question]
+        return self._some(found, [each for each in self.questions if each.name == question])
+
+    def _some(self, audits: Sequence[Audit], asked: Sequence[Question]) -> Audits:
         more = self.note, self.within, self.posteriors
-        return Audits(found, *more, condition=self.condition, questions=asked)
+        return Audits(audits, *more, condition=self.condition, questions=asked)
 
     def _told(self) -> str:
         """What is told of a person, by any of the questions."""

@@ -77,7 +77,8 @@ class Plan(Table):
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row a sensor."""
         sensors = self.details.sensors()
-        return {name: [getattr(each, name) for each in sensors] for name in _SENSOR_COLUMNS}
+        names = ("sensor", "steps", "released", "raw", "mean_error")
+        return {name: [getattr(each, name) for each in sensors] for name in names}
 
     @property
     def by_question(self) -> Mapping[str, Mapping[str, float | None]]:
@@ -96,9 +97,6 @@ class Plan(Table):
         draw_risk(self.details, axes)
         axes.set_xlabel("step")
         return axes
-
-
-_SENSOR_COLUMNS = ("sensor", "steps", "released", "raw", "mean_error")
 
 
 @checked(ArgumentError, leave=("people", "schedule"))

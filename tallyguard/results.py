@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
+
+Found = TypeVar("Found")
 
 # The people of a call: one prior, several, or a population, on the locations that the sensors count.
 
@@ -195,6 +197,26 @@ class Table(ABC):
         rows = list(zip(*self.shown().values(), strict=True))
         left = len(rows) - MOST_ROWS
         return rows[:MOST_ROWS], f"... and {left:,} more" if left > 0 else ""
+
+
+class ByPerson(Table, Generic[Found]):
+    """What was found of each person, by id: ``found["ada"]``; ``KeyError`` for an unknown one."""
+
+    def __init__(self, found: Mapping[str, Found], note: str | None = None) -> None:
+        self.found = dict(found)
+        self.note = note
+
+    def __len__(self) -> int:
+        """Number of people."""
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their ids."""
+        return iter(self.found)
+
+    def __getitem__(self, person: str) -> Found:
+        """What was found of one person."""
+        return self.found[person]
 
 
 def in_100(chance: float, to: str = NEAREST) -> str:

@@ -67,21 +67,17 @@ def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterat
 
 
 def account(
-    population: Population,
-    steps: Iterable[StepSchedule],
-    settings: HorizonSettings,
-    draws: int = 0,
+    population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings, draws: int = 0
 ) -> Account:
     """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing.
 
     With ``draws`` an attack is tried so often after every step.
     """
     accountant = ContinuousAccountant(population, settings, population.effective_from, told=population.told)
-    shadow = (
-        Shadow(accountant, drawn_parts(accountant.people_shares, draws, accountant.holders.stands_for))
-        if draws
-        else None
-    )
+    shadow = None
+    if draws:
+        parts = drawn_parts(accountant.people_shares, draws, accountant.holders.stands_for)
+        shadow = Shadow(accountant, parts)
     risk_by_step, baseline_by_step, attacks = [], [], []
     for step in steps:
         accountant.apply(step)
@@ -98,10 +94,6 @@ def account(
 
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:
     """Expected absolute error of a published count, averaged over all of them; None if there is none."""
-    errors = [
-        public_error(release.mechanism)
-        for step in steps
-        for release in step.releases
-        if release.mechanism.is_released
-    ]
+    mechanisms = (release.mechanism for step in steps for release in step.releases)
+    errors = [public_error(each) for each in mechanisms if each.is_released]
     return float(np.mean(errors)) if errors else None

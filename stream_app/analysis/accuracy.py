@@ -212,9 +212,8 @@ def choices(
 def _times(schedule: Schedule, times: float) -> Schedule:
     def noised(step: int, release: SensorRelease) -> SensorRelease:
         own = release.mechanism
-        return (
-            replace(release, mechanism=Gaussian(own.sigma * times)) if isinstance(own, Gaussian) else release
-        )
+        more = Gaussian(own.sigma * times) if isinstance(own, Gaussian) else own
+        return replace(release, mechanism=more)
 
     return _each(schedule, noised)
 

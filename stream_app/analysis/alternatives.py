@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
-from accounting.settings import HorizonSettings, RiskBudget
+from accounting.settings import HorizonSettings
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import StepSchedule
@@ -70,7 +70,9 @@ class Alternative:
                 repr(text),
                 "write --vary 'survey 2019=priors-2019.json' or --vary 'radius=0.1'",
             )
-        nats = _number(value)
+        nats = None
+        with suppress(ValueError):
+            nats = float(value)
         if nats is not None:
             if not 0.0 <= nats < inf:
                 raise SettingsError("a radius must be 0 or more nats", value, "give 0.1, say")
@@ -152,22 +154,19 @@ def answers(
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[VariedRisks, ...]:
     """One row an alternative; ``progress`` is called after each step of each."""
-    horizon, limit = settings.horizon_settings(first_slot), settings.release.budget.limit
-    return tuple(
-        _answer(each, steps, replace(horizon, within_nats=each.within_nats), limit, settings, progress)
-        for each in alternatives
-    )
+    horizon = settings.horizon_settings(first_slot)
+    return tuple(_answer(each, steps, horizon, settings, progress) for each in alternatives)
 
 
 def _answer(
     alternative: Alternative,
     steps: Sequence[StepSchedule],
     horizon: HorizonSettings,
-    limit: RiskBudget | None,
     settings: Settings,
     progress: Callable[[], None],
 ) -> VariedRisks:
     population, within = alternative.population, alternative.within_nats
+    horizon, limit = replace(horizon, within_nats=within), settings.release.budget.limit
     since, names = population.effective_from, alternative.names
     if settings.adversary == CROWD:  # of people who all have the other habits
         accounts = Accounts.of(settings, horizon, population, names, since)
@@ -202,9 +201,3 @@ def _answer(
 
 def _mean(values: NDArray[np.float64], weights: NDArray[np.int64]) -> float:
     return float((values * weights).sum() / weights.sum()) if weights.size else 0.0
-
-
-def _number(text: str) -> float | None:
-    with suppress(ValueError):
-        return float(text)
-    return None

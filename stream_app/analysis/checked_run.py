@@ -23,10 +23,8 @@ from stream_app.setup.run_folder.progress import load_progress, log_lines, parse
 from stream_app.setup.run_folder.record import (
     RECORD,
     Entry,
-    Period,
     check_head,
     last_facts,
-    periods,
     read_entries,
     shown_digests,
 )
@@ -78,10 +76,6 @@ class CheckedRun:
         """
         shown = (*shown_digests(self.entries), *(each.sha256 for each in self.entries))
         return len(digest) >= _LEAST_DIGITS and any(each.startswith(digest) for each in shown)
-
-    def periods(self) -> tuple[Period, ...]:
-        """The released steps by what held."""
-        return periods(self.entries, self.released)
 
     def priors(self) -> tuple[str, ...]:
         """Which priors held for which steps; nothing where they never changed."""

@@ -7,11 +7,9 @@ import io
 import json
 import logging
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,23 +19,19 @@ import pyarrow.parquet as pq
 
 from models.text import safe_cell
 from stream_app.analysis.catalogue import CATALOGUE, Address, Measured, catalogue
-from stream_app.analysis.checked_run import SUMMARY
 from stream_app.analysis.ledger_document import units_of_run
 from stream_app.analysis.run_lines import ReleasedRow, released_days
-from stream_app.analysis.run_log import read_run
+from stream_app.analysis.run_log import RunLog, read_run
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.option_settings import ExportFormat
-from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.description import description_in
 from stream_app.setup.run_folder.durable import make_folder, replace_file
-from stream_app.setup.run_folder.progress import log_lines, parsed_lines
-from stream_app.setup.run_folder.run_settings import RunTimes, load_run
+from stream_app.setup.run_folder.run_settings import RunTimes
 from stream_app.setup.total_levels import Level
 from stream_app.steps import Intervals, complete_totals
 from stream_app.watching.glossary import texts
 from stream_app.watching.prior_notes import basis_note
-from stream_app.wire import RiskSummary
 
 logger = logging.getLogger(__name__)
 
@@ -159,17 +153,14 @@ def _property(value: object) -> dict[str, Any]:
 # The ceiling of an exported period, with the condition it holds under, and whether its rule was kept.
 
 
-def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
-    """The highest ceiling over all people up to a step, from ``risks.jsonl``; null if not computed.
+def period_ceiling(log: RunLog, last_step: int) -> dict[str, Any]:
+    """The highest ceiling over all people up to a step, from the run's records; null if not computed.
 
     A figure without its condition means nothing, so they stand together.
     """
-    run = load_run(folder)
-    summaries = parsed_lines(RiskSummary, folder / "risks.jsonl", SUMMARY)
-    last = deque(takewhile(lambda each: each.step <= last_step, summaries), 1)
-    summary = last[0] if last else None
-    people = int(run.get("people", 0))
-    horizon, mistakes = run["horizon"], run["mistakes"]
+    summary = next((each for each in reversed(log.summaries) if each.step <= last_step), None)
+    people = int(log.settings.get("people", 0))
+    horizon, mistakes = log.settings["horizon"], log.settings["mistakes"]
     found: dict[str, Any] = {
         "highest": None if summary is None or people == 0 else summary.most_risk,
         "until_step": None if summary is None else summary.step,
@@ -177,8 +168,7 @@ def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
         "horizon_steps": horizon,
         "mistakes": mistakes,
     }
-    drawn = (run.get("drawn") or {}).get("draws", 1)
-    note = basis_note(people, run.get("assumed_habits"), priors_check_of(run), drawn)
+    note = basis_note(people, log.settings.get("assumed_habits"), log.check, log.draws)
     condition = "no ceiling of persons was computed"
     if people and found["highest"] is not None:
         condition = (
@@ -192,15 +182,13 @@ def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
     return found
 
 
-def run_verdict(folder: Path) -> dict[str, Any]:
+def run_verdict(log: RunLog) -> dict[str, Any]:
     """Whether the rule was kept: ``yes``, ``no``, ``not shown`` or ``no rule``, with the report's sentence.
 
     What the report says of counts beside the priors' people is not for the public, and left out.
     """
-    is_accounted = any(line.startswith(SUMMARY) for line in log_lines(folder / "risks.jsonl"))
-    if load_run(folder).get("people") != 0 and not is_accounted:
+    if log.settings.get("people") != 0 and not log.summaries:
         return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
-    log = read_run(folder)
     verdict = verdict_of(replace(log, beyond=None))
     return {"answer": verdict.answer.value, "sentence": verdict_in_words(verdict, log, says_who=False)}
 
@@ -341,7 +329,8 @@ def export_run(
         replace_file(folder / tables[-1], table_bytes(kind, "totals", map(astuple, sums)))
     if first is None:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
-    ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
+    log = read_run(run, is_accounted=False)
+    ceiling, verdict = period_ceiling(log, last[-1].step), run_verdict(log)
     files = [*tables]
     if ExportFormat.GEOJSON in formats:
         collection = {

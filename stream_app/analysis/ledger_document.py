@@ -144,15 +144,13 @@ def ledger_document(
 
 def dp_document(statement: DpStatement) -> Document:
     """A statement of differential privacy; null where a number would be infinite or does not apply."""
-    rho = statement.rho
+    rho, is_finite = statement.rho, math.isfinite(statement.epsilon)
     return {
         "neighbours": statement.neighbours.value,
         "delta": statement.delta,
         "epsilon": finite(statement.epsilon),
-        "no_guarantee": None
-        if math.isfinite(statement.epsilon)
-        else why_no_epsilon(statement, statement.delta),
-        "certified_by": statement.certified_by if math.isfinite(statement.epsilon) else None,
+        "no_guarantee": None if is_finite else why_no_epsilon(statement, statement.delta),
+        "certified_by": statement.certified_by if is_finite else None,
         "rho": finite(float(rho)),
         "rho_exact": None if rho.is_infinite else f"{rho.amount.numerator}/{rho.amount.denominator}",
         "zcdp_epsilon": finite(statement.zcdp_epsilon),
@@ -206,13 +204,10 @@ def units_as_json(
     found: Sequence[UnitStatement], hours: tuple[float, float] = UNIT_HOURS, *, is_bounded: bool
 ) -> list[dict[str, Any]]:
     """What each unit is, what it covers, and its guarantee."""
+    covers = [unit_in_words(each, hours, is_bounded) for each in found]
     return [
-        {
-            "unit": each.unit.value,
-            "covers": unit_in_words(each, hours, is_bounded),
-            **dp_document(each.statement),
-        }
-        for each in found
+        {"unit": each.unit.value, "covers": said, **dp_document(each.statement)}
+        for each, said in zip(found, covers, strict=True)
     ]
 
 

@@ -26,13 +26,9 @@ from stream_app.embedded import prepared as prepared_run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import WORKERS, Runner, refusals
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
-from stream_app.setup.exclusions import Exclusions, load_exclusions
+from stream_app.setup.exclusions import load_exclusions
 from stream_app.setup.given_priors import as_set, location_names, population_of
-from stream_app.setup.keys import (
-    load_noise_key,
-    load_pseudonym_key,
-    require_private_panel,
-)
+from stream_app.setup.keys import load_noise_key, load_pseudonym_key, require_private_panel
 from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import CROWD, load_recipients
 from stream_app.setup.run_folder.facts import per_day_in_words
@@ -107,9 +103,8 @@ class _Preflight:
         try:
             return loader()
         except TallyguardError as error:
-            self.findings.append(
-                Finding("problem", subject, f"{error.must}, got {error.got}", str(error.remedy))
-            )
+            said = f"{error.must}, got {error.got}", str(error.remedy)
+            self.findings.append(Finding("problem", subject, *said))
             return None
 
 
@@ -140,10 +135,8 @@ def check_files(
     preflight.findings += _about_settings(subject, settings)
     _about_keys(settings, preflight)
     preflight.load("panel", lambda: require_private_panel(settings))
-    evidence = settings.evidence
-    if (
-        evidence is not None and priors is None and settings.kafka.servers
-    ):  # where people are loaded elsewhere
+    evidence, are_elsewhere = settings.evidence, priors is None and bool(settings.kafka.servers)
+    if evidence is not None and are_elsewhere:
         preflight.load("evidence", lambda: load_evidence(evidence))
     if settings.listen:
         preflight.load("listen", lambda: parse_address(settings.listen))
@@ -212,11 +205,12 @@ def _about_files(
         if designs is not None:
             preflight.load("release policy", lambda: policy_from(settings.release, registry))
             known = registry.with_designs(designs)
+    announced: Mapping[int, tuple[str, ...]] = {}
     if schedule is None:
         preflight.load(str(path or "sensors"), lambda: require_lines(registry))
     else:
-        preflight.findings += _about_schedule(preflight, settings, schedule, known)
-    preflight.findings += _about_exclusions(preflight, settings, schedule, known, now_seconds)
+        announced = _about_schedule(preflight, settings, schedule, known)
+    preflight.findings += _about_exclusions(preflight, settings, announced, known, now_seconds)
     return population
 
 
@@ -460,32 +454,31 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
 
 def _about_schedule(
     preflight: _Preflight, settings: Settings | None, path: Path, registry: SensorRegistry
-) -> Iterator[Finding]:
-    """A schedule (JSON) or activations (CSV), read as a run reads them."""
-    subject = str(path)
+) -> Mapping[int, tuple[str, ...]]:
+    """Findings about a schedule (JSON) or activations (CSV), read as a run reads them; what they announce."""
+    subject, found = str(path), preflight.findings
     if is_activations(path):
         announced = preflight.load(subject, lambda: load_activations(path, registry))
         if announced is not None:
             sensors = sum(map(len, announced.values()))
-            yield _found("activations", subject, steps=len(announced), sensors=sensors)
-        return
+            found.append(_found("activations", subject, steps=len(announced), sensors=sensors))
+        return announced or {}
     schedule = preflight.load(subject, lambda: load_schedule(path, registry))
     if schedule is None:
-        return
+        return {}
     if settings is not None:
         preflight.load(subject, lambda: first_slot_of(settings, schedule))
-    if not schedule.steps:
-        yield _found("no_steps", subject)
-        return
     released = sum(len(step.releases) for step in schedule.steps)
     raw = sum(release.mechanism.is_exact for step in schedule.steps for release in step.releases)
-    yield _found("schedule", subject, steps=len(schedule.steps), releases=released, raw=raw)
+    what = "schedule" if schedule.steps else "no_steps"
+    found.append(_found(what, subject, steps=len(schedule.steps), releases=released, raw=raw))
+    return announced_sensors(schedule)
 
 
 def _about_exclusions(
     preflight: _Preflight,
     settings: Settings | None,
-    schedule: Path | None,
+    announced: Mapping[int, tuple[str, ...]],
     registry: SensorRegistry,
     now_seconds: float,
 ) -> Iterator[Finding]:
@@ -508,26 +501,10 @@ def _about_exclusions(
     begun = [row for row in found.rows if row.first <= step]
     if begun:
         yield _found("excluded_past", path, rows=len(begun), own=begun[0])
-    if schedule is not None:
-        yield from _beyond_schedule(str(path), found, _announced(schedule, registry))
-
-
-def _beyond_schedule(
-    subject: str, found: Exclusions, announced: Mapping[int, tuple[str, ...]]
-) -> Iterator[Finding]:
-    """Exclusions of steps for which the schedule does not announce their sensor."""
-    idle = [
+    idle = [  # of steps for which the schedule does not announce their sensor
         row
         for row in found.rows
         if not any(row.covers(step) and row.sensor in names for step, names in announced.items())
     ]
     if announced and idle:
-        yield _found("excluded_idle", subject, rows=len(idle), own=idle[0])
-
-
-def _announced(path: Path, registry: SensorRegistry) -> Mapping[int, tuple[str, ...]]:
-    """The sensors of each step of a schedule or of activations; none where it cannot be read, as was said."""
-    read = _Preflight()
-    if is_activations(path):
-        return read.load(str(path), lambda: load_activations(path, registry)) or {}
-    return announced_sensors(read.load(str(path), lambda: load_schedule(path, registry)))
+        yield _found("excluded_idle", path, rows=len(idle), own=idle[0])

@@ -182,14 +182,13 @@ class RunLog:
         basis = basis_note(
             self.settings.get("people", 1), self.settings.get("assumed_habits"), self.check, self.draws
         )
-        summed = self.settings.get(SUMMED)
-        if not summed:
-            return basis
-        said = (
-            f"risks of some steps before {summed:,} are put together from what several processes wrote, as "
-            "people had changed before they were fetched: quantiles are upper ends"
-        )
-        return said if basis is None else f"{basis}; {said}"
+        said = None
+        if summed := self.settings.get(SUMMED):
+            said = (
+                f"risks of some steps before {summed:,} are put together from what several processes wrote, "
+                "as people had changed before they were fetched: quantiles are upper ends"
+            )
+        return "; ".join(filter(None, (basis, said))) or None
 
     @property
     def check(self) -> PriorsVerdict | None:
@@ -221,11 +220,6 @@ class RunLog:
     def adversary(self) -> CrowdAdversary | None:
         """The crowd adversary where the rule is kept against it; None for the informed one."""
         return _adversary_of(self.settings)
-
-    @property
-    def judged(self) -> tuple[RiskSummary, ...]:
-        """The summaries that the rule is held against: those against the adversary it is kept against."""
-        return self.judged_against(self.adversary)
 
     def judged_against(self, adversary: CrowdAdversary | None) -> tuple[RiskSummary, ...]:
         """The summaries against an adversary; None for the informed one."""
@@ -318,16 +312,19 @@ class RunLog:
         )
 
 
-def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS) -> RunLog:
-    """Read an output folder; :class:`OutputError` where it is not one or has no closed step.
+def read_run(
+    folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS, *, is_accounted: bool = True
+) -> RunLog:
+    """Read an output folder; :class:`OutputError` where it is not one of a run.
 
-    ``designs`` of noise are those that the log may name beside the run's own.
+    Or where no step has its people's risks recorded, unless ``is_accounted`` is False. ``designs`` of noise
+    are those that the log may name beside the run's own.
     """
     settings = load_run(folder)
     designs = designs.with_designs(designs_of_run(folder))
     checked = check_run(folder)
     summaries = tuple(_summaries(folder / "risks.jsonl"))
-    if not summaries and settings.get("people") != 0:
+    if is_accounted and not summaries and settings.get("people") != 0:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed] if summaries else ()
     sensors, reasons = _Sensors(settings, checked.entries, designs), {}

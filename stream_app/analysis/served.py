@@ -246,11 +246,11 @@ class RecordedView(PeopleView):
     def __init__(self, source: Source, log: RunLog) -> None:
         super().__init__((), "; ".join(filter(None, (log.note, LATEST_RECORD))))
         settings = source.settings
-        self._settings = settings.horizon_settings(settings.first_slot)
-        self._population = population = self._settings.asked_of(source.population)
+        self.settings = settings.horizon_settings(settings.first_slot)
+        self._population = population = self.settings.asked_of(source.population)
         people = population.stands_for
         chains = None if people is None else np.repeat(people, population.draws)
-        calendar = self._settings.calendar
+        calendar = self.settings.calendar
         self._everybody = (population.everybody,)
         self._information = (SensorInformation(population.accounted, settings.first_slot, chains, calendar),)
         self._position = {name: number for number, name in enumerate(population.people)}
@@ -260,11 +260,6 @@ class RecordedView(PeopleView):
         self._since = np.zeros(size, np.int64) if since is None else since
         zero = np.zeros(size)
         self._standing = Standing(-1, population.people, each, zero, zero, zero, zero, no_moments(size))
-
-    @property
-    def pseudonyms(self) -> Sequence[str]:
-        """All people, in the order of positions."""
-        return self._population.people
 
     @property
     def of_personas(self) -> bool:
@@ -326,10 +321,9 @@ class RunReader:
             self._view = RecordedView(self.source, log)
         note = log.note if self._view or not has_people else "; ".join(filter(None, (log.note, TOO_MANY)))
         people = log.summaries[-1].people if log.summaries else 0
-        names = tuple(each.name for each in self.source.registry.sensors)
         groups = registries_of(folder, self.source.registry).groups
         self.observer.carried(PrivacyAccount(groups))  # the steps charge it as they are read
-        self.observer.started(RunStarted(people, 0, names, self._view, note))
+        self.observer.started(RunStarted(people, 0, self._view, note))
         self.read()
 
     def read(self) -> None:

@@ -306,19 +306,8 @@ class WhatIf:
         return {"settings": str(path), "record": str(folder / PLANS / "record.jsonl"), "entry": number}
 
     def _released(self, choice: PlanChoice) -> tuple[StepSchedule, ...]:
-        steps = self._on(choice)
-        if choice.noise != DECIDED:
-            return steps
-        found = self._decided.get(choice)  # once: a refined question beside this one may let it go
-        if found is None:
-            found = self._decided[choice] = self._decisions(choice, steps)
-            if len(self._decided) > _ACCOUNTANTS:
-                self._decided.popitem(last=False)
-        return found
-
-    def _on(self, choice: PlanChoice) -> tuple[StepSchedule, ...]:
         mechanism = choice.mechanism
-        return tuple(
+        steps = tuple(
             StepSchedule(
                 step.step,
                 tuple(
@@ -329,6 +318,14 @@ class WhatIf:
             )
             for step in self.steps
         )
+        if choice.noise != DECIDED:
+            return steps
+        found = self._decided.get(choice)  # once: a refined question beside this one may let it go
+        if found is None:
+            found = self._decided[choice] = self._decisions(choice, steps)
+            if len(self._decided) > _ACCOUNTANTS:
+                self._decided.popitem(last=False)
+        return found
 
     def _decisions(self, choice: PlanChoice, steps: Sequence[StepSchedule]) -> tuple[StepSchedule, ...]:
         """What the rule decides for each step: the least noise that keeps it, counts as they are at best."""
@@ -352,11 +349,8 @@ class WhatIf:
             "sharpen_operations": min(settings.sharpen_operations or 0, _OPERATIONS),
             "attack_draws": 0,
         }
-        planned = plan_schedule(
-            settings.model_copy(update=changed),
-            Schedule(tuple(raw), first_slot),
-            self._population,
-        )
+        planned_for = settings.model_copy(update=changed)
+        planned = plan_schedule(planned_for, Schedule(tuple(raw), first_slot), self._population)
         return tuple(
             replace(each.decided.schedule, step=each.decided.schedule.step + first) for each in planned.steps
         )
@@ -390,7 +384,7 @@ class WhatIf:
         return accountant
 
     def _risks(self, choice: PlanChoice, steps: Sequence[StepSchedule], accounts: _Accounted) -> PlannedRisks:
-        found = PlannedRisks([], [], [], [], [], [], [])
+        found = PlannedRisks(*([] for _ in PlannedRisks._fields))
         for standing, left in self._standings(choice, steps, accounts):
             weights = standing.people_each / max(1, standing.people)
             found.steps.append(standing.step)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import typer
 
 from accounting.audit import (
-    AttackSettings,
     Audit,
     Explanation,
     PosteriorCeiling,
@@ -48,22 +47,60 @@ from stream_app.watching.wording import (
 )
 
 
-def audit_people(
-    population: Population,
-    planned: Schedule,
-    mistakes: int,
-    chosen: Sequence[int],
-    effort: Effort,
-    attacks: AttackSettings | None,
-    adversary: CrowdAdversary | None,
-    asked: AskedQuestion,
-) -> list[Audit]:
-    """Every bound, and every attack where they are to be tried, for each chosen person."""
-    more: dict[str, Any] = {"effort": effort, "attacks": attacks, "adversary": adversary, "asked": asked}
-    with cli.progress() as bar:
-        task = bar.add_task("auditing", total=len(chosen))
-        more["progress"] = lambda done: bar.update(task, completed=done)
-        return list(audit_population(population, planned, mistakes, people=chosen, **more))
+class Study(NamedTuple):
+    """Whom an audit is about, under what: the ``chosen`` people of a population, and the schedule."""
+
+    population: Population
+    planned: Schedule
+    mistakes: int
+    chosen: Sequence[int]
+
+    def audits(self, asked: AskedQuestion, **how: Any) -> list[Audit]:
+        """Every bound, and every attack where they are to be tried, for each chosen person."""
+        with cli.progress() as bar:
+            task = bar.add_task("auditing", total=len(self.chosen))
+            how["progress"] = lambda done: bar.update(task, completed=done)
+            return list(audit_population(*self[:3], people=self.chosen, asked=asked, **how))
+
+    def explanations(self, effort: Effort) -> list[Explanation]:
+        """Each chosen person's audit taken apart by release, with the seeds the audits themselves had."""
+
+        def of(person: int) -> Explanation:
+            chain, initial = self.population.chain(person), self.population.initial(person)
+            exposure = Exposure.of(chain, self.planned, self.population.location_count, initial)
+            own = replace(effort, seed=effort.seed + person)
+            return explain(exposure, self.planned.steps, self.mistakes, effort=own)
+
+        return [of(person) for person in cli.tracked(self.chosen, "explaining")]
+
+    def in_hindsight(
+        self, past: PastHorizon, effort: Effort, adversary: CrowdAdversary | None
+    ) -> list[PersonInHindsight | None]:
+        """Each chosen person's risk of these steps; None where it cannot be computed."""
+        crowd = None if adversary is None else seen_among(self.population, self.planned, adversary)
+        shown = schedule_in_single_steps(self.planned.steps)
+
+        def of(person: int) -> PersonInHindsight | None:
+            question = self.population, person, shown, self.planned.first_slot, past, effort
+            informed = hindsight(*question, calendar=self.planned.calendar)
+            if crowd is None:
+                return None if informed is None else PersonInHindsight(informed)
+            found = hindsight(*question, crowd, calendar=self.planned.calendar)
+            return None if found is None else PersonInHindsight(found, informed)
+
+        return [of(person) for person in cli.tracked(self.chosen, "in hindsight")]
+
+    def posteriors(
+        self, drawn: PosteriorDraws | None, effort: Effort, asked: AskedQuestion
+    ) -> list[PosteriorCeiling]:
+        """Each chosen person's ceilings over chains that the data could have given; none if not asked for."""
+        if drawn is None:
+            return []
+        how: dict[str, Any] = {"draws": drawn.draws, "effort": effort, "asked": asked}
+        return [
+            posterior_ceiling(self.population, person, self.planned, self.mistakes, drawn.evidence, **how)
+            for person in cli.tracked(self.chosen, "drawing chains")
+        ]
 
 
 def questions_asked(
@@ -125,11 +162,15 @@ def print_audits(
     audits: Sequence[Audit],
     radius: Radius | None,
     crowd: CrowdAdversary | None,
-    population: Population,
+    study: Study,
     verdict: PriorsVerdict | None,
     asked: Sequence[AskedQuestion],
 ) -> None:
-    """A table for people and question, with what its figures are and under which conditions they hold."""
+    """A table for people and question, with what its figures are and under which conditions they hold.
+
+    There is a note, too, where places are guessed that are probably states of one place.
+    """
+    population = study.population
     for each in asked if audits else ():
         _print_table([audit for audit in audits if audit.question == each.name], radius, each)
     if audits:
@@ -145,17 +186,10 @@ def print_audits(
         cli.say(f"{heading(radius)}: {radius_note(radius)}.")
     if crowd is not None:
         cli.say(f"In the crowd: {crowd_document(crowd, population)['condition']}.")
-    if (note := basis_note(len(population), population.assumed, verdict)) is not None:
-        cli.say(f"Note: {note}.")
-
-
-def print_places(
-    population: Population, planned: Schedule, people: Sequence[int], asked: Sequence[AskedQuestion]
-) -> None:
-    """A note where places are guessed that are probably states of one place."""
-    covered = [each.sensor.locations for step in planned.steps for each in step.releases]
-    if AskedQuestion() in asked and (note := places_note(population, covered, people)) is not None:
-        cli.say(f"Note: {note}.")
+    covered = [each.sensor.locations for step in study.planned.steps for each in step.releases]
+    places = places_note(population, covered, study.chosen) if AskedQuestion() in asked else None
+    notes = basis_note(len(population), population.assumed, verdict), places
+    cli.say(*(f"Note: {note}." for note in notes if note is not None))
 
 
 def _print_table(audits: Sequence[Audit], radius: Radius | None, asked: AskedQuestion) -> None:
@@ -252,29 +286,6 @@ class PersonInHindsight(NamedTuple):
         return document
 
 
-def people_in_hindsight(
-    population: Population,
-    planned: Schedule,
-    past: PastHorizon,
-    chosen: Sequence[int],
-    effort: Effort,
-    adversary: CrowdAdversary | None = None,
-) -> list[PersonInHindsight | None]:
-    """Each chosen person's risk of these steps; None where it cannot be computed."""
-    crowd = None if adversary is None else seen_among(population, planned, adversary)
-    shown = schedule_in_single_steps(planned.steps)
-
-    def of(person: int) -> PersonInHindsight | None:
-        question = population, person, shown, planned.first_slot, past, effort
-        informed = hindsight(*question, calendar=planned.calendar)
-        if crowd is None:
-            return None if informed is None else PersonInHindsight(informed)
-        found = hindsight(*question, crowd, calendar=planned.calendar)
-        return None if found is None else PersonInHindsight(found, informed)
-
-    return [of(person) for person in cli.tracked(chosen, "in hindsight")]
-
-
 def print_hindsight(
     people: Sequence[str], found: Sequence[PersonInHindsight | None], past: PastHorizon, radius: Radius | None
 ) -> None:
@@ -311,19 +322,6 @@ def print_hindsight(
 
 
 # What each release revealed: what ``--why`` adds.
-
-
-def explain_people(
-    population: Population, planned: Schedule, mistakes: int, chosen: Sequence[int], effort: Effort
-) -> list[Explanation]:
-    """Each chosen person's audit taken apart, with the seeds the audits themselves had."""
-
-    def of(person: int) -> Explanation:
-        chain, initial = population.chain(person), population.initial(person)
-        exposure = Exposure.of(chain, planned, population.location_count, initial)
-        return explain(exposure, planned.steps, mistakes, effort=replace(effort, seed=effort.seed + person))
-
-    return [of(person) for person in cli.tracked(chosen, "explaining")]
 
 
 def _why_document(explanation: Explanation, radius: Radius | None) -> dict[str, Any]:
@@ -389,27 +387,6 @@ def posterior_draws(
             "--posterior and --evidence belong together: the file is from priors fit --evidence"
         )
     return PosteriorDraws(draws, load_evidence(evidence))
-
-
-def posterior_of_people(
-    population: Population,
-    planned: Schedule,
-    mistakes: int,
-    chosen: Sequence[int],
-    posterior: PosteriorDraws | None,
-    effort: Effort,
-    asked: AskedQuestion,
-) -> list[PosteriorCeiling]:
-    """Each chosen person's ceilings over the draws; none where they were not asked for."""
-    if posterior is None:
-        return []
-    draws, evidence = posterior
-    return [
-        posterior_ceiling(
-            population, person, planned, mistakes, evidence, draws=draws, effort=effort, asked=asked
-        )
-        for person in cli.tracked(chosen, "drawing chains")
-    ]
 
 
 def print_posterior(audits: Sequence[Audit], found: Sequence[PosteriorCeiling]) -> None:

@@ -147,27 +147,24 @@ def audit(
     past = None if hindsight is None else answers.past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
-    audits = [
-        audit
-        for each in asked
-        for audit in answers.audit_people(population, planned, mistakes, chosen, limits, trials, crowd, each)
-    ]
-    population = asked[0].asked_of(population)
-    explanations = answers.explain_people(population, planned, mistakes, chosen, limits) if why else []
+    study = answers.Study(population, planned, mistakes, chosen)
+    how = {"effort": limits, "attacks": trials, "adversary": crowd}
+    audits = [audit for each in asked for audit in study.audits(each, **how)]
+    study = study._replace(population=asked[0].asked_of(population))
+    explanations = study.explanations(limits) if why else []
     drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
-    later = (
-        [] if past is None else answers.people_in_hindsight(population, planned, past, chosen, drawn, crowd)
-    )
-    sure = answers.posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits, asked[0])
+    later = [] if past is None else study.in_hindsight(past, drawn, crowd)
+    sure = study.posteriors(drawn_chains, limits, asked[0])
     if json:
-        document = answers.documents(audits, explanations, later, within, sure, verdict, crowd, population)
+        document = answers.documents(
+            audits, explanations, later, within, sure, verdict, crowd, study.population
+        )
         if adversary is None:
             for one in document:
                 del one["adversary"], one["certified_informed"]
         cli.print_json(document)
         return
-    answers.print_audits(audits, within, crowd, population, verdict, asked)
-    answers.print_places(population, planned, chosen, asked)
+    answers.print_audits(audits, within, crowd, study, verdict, asked)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         answers.print_explanation(each.person, explanation, within)
     if past is not None:

@@ -37,13 +37,10 @@ def create(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> Non
     with administration(connection) as admin:
         made = create_topics(admin, wanted)
     plans = wanted.plans()
-    if json:
-        cli.print_json({"created": list(made), "existing": [p.name for p in plans if p.name not in made]})
-        return
     state = {plan.name: "created" if plan.name in made else "exists" for plan in plans}
-    cli.say(
-        *(f"{state[p.name]:8} {p.name}, {number_of(p.partitions, 'partition')}: {p.holds}" for p in plans)
-    )
+    document = {"created": list(made), "existing": [p.name for p in plans if p.name not in made]}
+    lines = (f"{state[p.name]:8} {p.name}, {number_of(p.partitions, 'partition')}: {p.holds}" for p in plans)
+    cli.tell(json, document, *lines)
 
 
 @topics.command()
@@ -63,12 +60,9 @@ def check(config: cli.ConfigOption = None, json: cli.JsonOption = False) -> None
     wanted, connection = cli.topics_and_connection(config)
     with administration(connection) as admin:
         differences = check_topics(admin, wanted)
-    if json:
-        cli.print_json([vars(difference) for difference in differences])
-    elif differences:
-        cli.say(*(difference.sentence() for difference in differences))
-    else:
-        cli.say(f"All {len(wanted.plans())} topics are as they must be.")
+    said = [each.sentence() for each in differences]
+    all_well = f"All {len(wanted.plans())} topics are as they must be."
+    cli.tell(json, [vars(each) for each in differences], *(said or [all_well]))
     if differences:
         raise SystemExit(1)
 
@@ -161,19 +155,16 @@ def load(
         author=Author.given(by, reason),
         priors_file=None if priors is None else priors.name,
     )
-    if json:
-        cli.print_json(report._asdict())
-    else:
-        cli.say(
-            f"{number_of(report.sent, 'person')} sent to {report.topic}, {report.removed:,} "
-            f"removed. {report.known:,} were there before and keep their first step; the others count from "
-            f"step {effective_from or 0} on."
-        )
-        if report.words is not None:
-            cli.say(f"Recorded: {report.words}, from step {report.step:,} on.")
-        check, draws = settings.priors_check, settings.draws
-        if (note := basis_note(len(population), population.assumed, check, draws)) is not None:
-            cli.say(f"Note: {note}.")
+    note = basis_note(len(population), population.assumed, settings.priors_check, settings.draws)
+    cli.tell(
+        json,
+        report._asdict(),
+        f"{number_of(report.sent, 'person')} sent to {report.topic}, {report.removed:,} "
+        f"removed. {report.known:,} were there before and keep their first step; the others count from "
+        f"step {effective_from or 0} on.",
+        *([] if report.words is None else [f"Recorded: {report.words}, from step {report.step:,} on."]),
+        *([] if note is None else [f"Note: {note}."]),
+    )
 
 
 @persons.command()
@@ -206,10 +197,8 @@ def remove(
     if people_file is not None:
         people = [line.decode("utf-8", "replace") for line in file_lines(people_file)]
     report = remove_people(cli.settings_of(config), people or (), Author.given(by, reason))
-    if json:
-        cli.print_json(report._asdict())
-    else:
-        cli.say(f"{number_of(report.removed, 'person')} removed from {report.topic}.")
+    removed = f"{number_of(report.removed, 'person')} removed from {report.topic}."
+    cli.tell(json, report._asdict(), removed)
 
 
 # ``tallyguard worker``: the processes of a deployment on Kafka.
@@ -399,13 +388,8 @@ def produce(
             region_of=regions_by_sensor(settings.sensors),
             max_ahead=settings.max_ahead,
         )
-    if json:
-        cli.print_json(vars(report))
-    else:
-        cli.say(
-            f"{number_of(report.activations, 'activation')} and {number_of(report.readings, 'reading')} in "
-            f"{report.seconds:.1f} s"
-        )
+    written = f"{number_of(report.activations, 'activation')} and {number_of(report.readings, 'reading')}"
+    cli.tell(json, vars(report), f"{written} in {report.seconds:.1f} s")
 
 
 # ``tallyguard tail``: the last messages of a topic, and those that come.
@@ -496,16 +480,15 @@ def fetch(
     from stream_app.kafka.tools.fetching import fetch as copy
 
     found = copy(Deployment.recorded(cli.settings_of(config)), output)
-    if json:
-        cli.print_json({**found._asdict(), "output": str(output)})
-        return
     late = f", {number_of(found.revised, 'late value')}" if found.revised else ""
     refused = f", {number_of(found.rejected, 'dead letter')}" if found.rejected else ""
-    cli.say(
+    cli.tell(
+        json,
+        {**found._asdict(), "output": str(output)},
         f"{number_of(found.steps, 'step')} added{late}{refused}; {output} now has "
-        f"{number_of(found.next_step, 'step')} and {number_of(found.people, 'person')}."
+        f"{number_of(found.next_step, 'step')} and {number_of(found.people, 'person')}.",
+        *(f"Not in it: {sentence}." for sentence in found.left_out),
     )
-    cli.say(*(f"Not in it: {sentence}." for sentence in found.left_out))
 
 
 # ``tallyguard rejected``: dead letters on Kafka.
@@ -535,16 +518,15 @@ def list_letters(
     topics, connection = cli.topics_and_connection(config)
     with consuming(connection) as consumer:
         found = list(dead_letters(consumer, topics, reason=reason))
-    if json:
-        cli.print_json([{"offset": each.offset, **each.letter.model_dump(mode="json")} for each in found])
-        return
-    for each in found:
-        letter = each.letter
-        cli.say(f"{each.offset:>6}  {letter.reason}  {letter.source}", f"        {letter.payload}")
-        cli.say(f"        {letter.hint}")
+    document = [{"offset": each.offset, **each.letter.model_dump(mode="json")} for each in found]
+    lines = [
+        f"{each.offset:>6}  {each.letter.reason}  {each.letter.source}\n"
+        f"        {each.letter.payload}\n        {each.letter.hint}"
+        for each in found
+    ]
     counts = Counter(each.letter.reason.value for each in found)
     summary = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    cli.say(f"{len(found)} dead letters{': ' if found else ''}{summary}")
+    cli.tell(json, document, *lines, f"{len(found)} dead letters{': ' if found else ''}{summary}")
 
 
 @rejected.command()
@@ -575,8 +557,6 @@ def resubmit(
     with consuming(connection) as consumer, writing(connection) as producer:
         letters = dead_letters(consumer, topics, reason=reason, offsets=frozenset(offsets or ()))
         report = send(producer, topics, letters)
-    if json:
-        cli.print_json({"sent": report.sent, "left": {str(key): why for key, why in report.left.items()}})
-        return
+    document = {"sent": report.sent, "left": {str(key): why for key, why in report.left.items()}}
     left = (f"{offset:>6}  {why}" for offset, why in report.left.items())
-    cli.say(f"{report.sent} sent again, {len(report.left)} left", *left)
+    cli.tell(json, document, f"{report.sent} sent again, {len(report.left)} left", *left)

@@ -67,13 +67,11 @@ def advance(
     if output is not None:
         settings = settings_of_run(output, settings)
     done = advance_noise_key(settings, output, Author.given(by, reason))
-    if json:
-        cli.print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
-        return
-    if done.first_step is None:
-        cli.say(f"{done.file} has the key of epoch {done.epoch}.")
-        cli.say("Start the release worker with it, once with --accept-changes.")
-    else:
-        cli.say(
-            f"{done.file} has the key of epoch {done.epoch}, for steps from {done.first_step} on.",
-        )
+    said = f"{done.file} has the key of epoch {done.epoch}"
+    sentences = (
+        (f"{said}.", "Start the release worker with it, once with --accept-changes.")
+        if done.first_step is None
+        else (f"{said}, for steps from {done.first_step} on.",)
+    )
+    document = {"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step}
+    cli.tell(json, document, *sentences)

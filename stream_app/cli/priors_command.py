@@ -1,19 +1,26 @@
-"""``tallyguard priors fit``: movement priors from check-ins."""
+"""``tallyguard priors``: movement priors from check-ins or from public tables, checked and made finer."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from accounting.settings import HORIZON, MISTAKES
 from stream_app.cli import shared as cli
-from stream_app.cli.personas_command import personas
-from stream_app.cli.priors_check_command import check
 
 if TYPE_CHECKING:
+    from accounting.audit.calibration import GroupedCheck
     from models.fitting import Checkins, FitOptions
+    from models.fitting.calibration import MissedCell
+    from models.priors import Population
+    from models.releases import Schedule
+    from stream_app.analysis.priors_against_traces import CheckedPriors
+    from stream_app.starting.aggregates import MadePersonas
+
+_SHOWN = 5
 
 
 # ``tallyguard priors finer``: priors for counts over shorter steps than theirs.
@@ -197,10 +204,6 @@ def fit(
         _print_summary(summary, output)
 
 
-priors.command()(personas)
-priors.command()(finer)
-priors.command()(check)
-priors.command()(watch)
 _NOT_OPTIONS = {
     *("checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km", "zones", "config")
 }
@@ -302,3 +305,320 @@ def _prediction_in_words(prediction: dict[str, Any] | None) -> str:
         f"Held-out windows of {prediction['people']:,} people: by habit alone the likeliest place should be "
         f"right in {in_a_hundred(expected)}, and is right in {in_a_hundred(actual)}. {verdict}"
     )
+
+
+# ``tallyguard priors personas``: priors from what is public of all people together.
+
+
+def personas(
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Home-work table (LODES, MOBPRO, or origin, destination, flow) or synthetic agents ("
+            "eqasim's output folder, UVA's activity_location_assignment), or a building (.toml); nothing "
+            "with counts alone."
+        ),
+    ] = None,
+    zones: Annotated[
+        Path | None, typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON.")
+    ] = None,
+    sensors: Annotated[
+        Path | None, typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment.")
+    ] = None,
+    within_km: Annotated[float, typer.Option(help="How near a zone must be to its sensor.")] = 1.0,
+    activities: Annotated[
+        Path | None, typer.Option(help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV).")
+    ] = None,
+    flows: Annotated[
+        Path | None, typer.Option(help="Hourly flows: slot, origin, destination, people (CSV).")
+    ] = None,
+    counts: Annotated[Path | None, typer.Option(help="Counts of earlier days, as for init.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="Time zone of the counts' times.")] = None,
+    holidays: Annotated[
+        Path | None, typer.Option(help="Holidays, a date a line: their counts are a Sunday's in a week.")
+    ] = None,
+    people: Annotated[float | None, typer.Option(help="How many people all personas stand for.")] = None,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
+    cycle: Annotated[Literal["day", "week"], typer.Option(help="Of assumed days, or of a survey.")] = "day",
+    least_people: Annotated[
+        float, typer.Option(min=0.0, help="Smaller classes are added to another of their home and day.")
+    ] = 0.0,
+    places: Annotated[int, typer.Option(min=1, help="Places a persona knows for each other activity.")] = 2,
+    reach: Annotated[
+        float, typer.Option(min=0.01, help="How many times as far as assumed people go for other activities.")
+    ] = 1.0,
+    habits: Annotated[
+        str, typer.Option(help="With sensors alone: as assumed, stays longer, moves more, evening economy.")
+    ] = "as assumed",
+    penalty: Annotated[
+        float, typer.Option(min=0.0, help="How much a table weighs beside the days; 0 to meet it exactly.")
+    ] = 10.0,
+    sweeps: Annotated[int, typer.Option(min=1, help="Most sweeps of the calibration.")] = 300,
+    json: cli.JsonOption = False,
+) -> None:
+    """Make priors without anybody's traces: personas.
+
+    A persona is a way of living that so many people share: a home, a place of work, a kind of day. Homes and
+    work come from a table, days from a survey (or are assumed), other places from attraction and distance.
+    Flows and mean counts calibrate them; cells that cannot be met are named. What may be said of a persona:
+    docs/how-to/get-a-prior.md.
+
+    \b
+    Examples:
+      tallyguard priors personas od.csv.gz --zones tracts.csv --sensors sensors.csv --output personas.parquet
+      tallyguard priors personas eqasim-output --zones zones.csv --output personas.parquet
+      tallyguard priors personas --sensors city/sensors.json --people 50000 --output personas.json
+    """
+    from models.prior_files import save_population
+    from stream_app.starting.aggregates import PersonaQuestions, make_personas
+    from stream_app.starting.connect.guess import beforehand, read_counts
+
+    questions = PersonaQuestions(
+        zones=zones,
+        sensors=sensors,
+        within_km=within_km,
+        activities=activities,
+        flows=flows,
+        counts=None if counts is None else read_counts(counts, timezone=timezone, remedies=beforehand),
+        holidays=cli.clock_of(timezone, holidays, None)[1],
+        people=people,
+        slots=slots,
+        week=cycle == "week",
+        least_people=least_people,
+        places=places,
+        reach=reach,
+        habits=habits,
+        penalty=penalty or None,
+        most_sweeps=sweeps,
+    )
+    with cli.stderr().status("making personas") as status:
+        made = make_personas(
+            source, questions, lambda off: status.update(f"calibrating: {off:.1e} of all off")
+        )
+        save_population(made.population, output)
+    if json:
+        cli.print_json({**_personas_document(made), "output": str(output)})
+    else:
+        _print_personas(made, output)
+
+
+def _personas_document(made: MadePersonas) -> dict[str, Any]:
+    found, weights = made.calibration, made.population.weights
+    return {
+        "personas": len(made.population),
+        "people": 0.0 if weights is None else float(weights.sum()),
+        "assumed": made.population.assumed,
+        "remarks": list(made.remarks),
+        "calibration": None
+        if found is None
+        else {
+            "settled": found.is_met,
+            "sweeps": found.sweeps,
+            "missed_people": found.missed_people,
+            "worst_slot": found.worst_slot,
+            "missed": [vars(cell) for cell in found.missed],
+            "impossible": [vars(cell) for cell in found.impossible],
+        },
+    }
+
+
+def _print_personas(made: MadePersonas, output: Path) -> None:
+    found = made.calibration
+    cli.say(f"{made.population.assumed}.", *made.remarks)
+    if found is None:
+        cli.say("Not calibrated: no flows and no counts were given.")
+    else:
+        settled = "settled" if found.is_met else "not settled"
+        cli.say(
+            f"Calibrated in {found.sweeps} sweeps ({settled}); slot {found.worst_slot} is off most, by "
+            f"{found.missed_people:,.4g} people over all its cells."
+        )
+        _print_cells("Furthest off", found.missed)
+        _print_cells("No persona can go", found.impossible)
+    cli.say(
+        "A figure computed with them holds for people who behave like a persona; nobody real was measured.\n"
+        f"Written to {output}. Next:\n"
+        f"  {cli.own_command()} run --priors {cli.typed(output)} --input messages.jsonl --output out "
+        "--create-keys"
+    )
+
+
+def _print_cells(title: str, cells: tuple[MissedCell, ...]) -> None:
+    for cell in cells[:_SHOWN]:
+        cli.say(
+            f"  {title}: slot {cell.slot}, {cell.name}: {cell.wanted:,.4g} people wanted, "
+            f"{cell.found:,.4g} found"
+        )
+    if len(cells) > _SHOWN:
+        cli.say(f"  {title}: {len(cells) - _SHOWN} cells more (--json)")
+
+
+# ``tallyguard priors check``: priors held against traces they were not fitted to.
+
+_AS_FITTED = "as fitted by default"
+
+
+def check(
+    priors: cli.PriorsArgument,
+    checkins: Annotated[
+        Path, typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.")
+    ],
+    horizon: Annotated[
+        int | None, typer.Option(help=f"Steps to guess (T); the windows there are, at most {HORIZON}.")
+    ] = None,
+    mistakes: Annotated[int, typer.Option(help="How many of them may be wrong (s).")] = MISTAKES,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="What the attack sees (JSON); nothing by default. Its length is the horizon."),
+    ] = None,
+    attack: Annotated[
+        str | None,
+        typer.Option(
+            help="The attack to try: marginal (default), map, prior or constant; prior (default) or constant "
+            "where states share a place."
+        ),
+    ] = None,
+    groups: Annotated[int, typer.Option(help="Groups of people, by what is predicted of them.")] = 4,
+    held_out_windows: Annotated[
+        int | None,
+        typer.Option(
+            help="Last windows of the file, if not all that were not fitted; 5 where that is not known."
+        ),
+    ] = None,
+    window_seconds: Annotated[int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.")] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}."),
+    ] = None,
+    window_place: Annotated[
+        str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.")
+    ] = None,
+    elsewhere: Annotated[
+        str | None, typer.Option(help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.")
+    ] = None,
+    elsewhere_name: Annotated[str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.")] = None,
+    timezone: cli.TimezoneOption = None,
+    holidays: cli.HolidaysOption = None,
+    config: cli.ClockOfOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
+    reject_bad_rows: Annotated[
+        bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Also draw predicted against realised (PNG).")] = None,
+    json: cli.JsonOption = False,
+) -> None:
+    """Find out whether priors can be trusted.
+
+    Holds them against windows they were not fitted to: is the best guess, and one attack, right as often as
+    the priors say, for everybody and in groups of people? The verdict is the worst group's. Choose horizon,
+    attack and groups before you look. The priors file says which windows were fitted; for priors from
+    elsewhere give the options. Exit status 1 if ceilings are too low.
+
+    \b
+    Examples:
+      tallyguard priors check priors.json --checkins checkins.parquet
+      tallyguard priors check priors.json --checkins checkins.csv --schedule day.json --attack map
+        --plot check.png
+      tallyguard priors check others.json --checkins checkins.csv --window-seconds 3600 --origin epoch
+        --held-out-windows 336 --horizon 10
+    """
+    from accounting.audit.calibration import CheckSettings
+    from models.prior_files import load_population
+    from stream_app.analysis.priors_against_traces import WindowOptions, check_files
+
+    population = load_population(priors)
+    attack = attack or ("prior" if population.shares_places else "marginal")
+    zone, days = cli.clock_of(timezone, holidays, config)
+    cut = (window_seconds, origin, window_place, elsewhere, elsewhere_name, held_out_windows)
+    windows = WindowOptions(*cut, zone, None if zone is None and not days else days)
+    settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
+    steps_or_schedule = horizon if schedule is None else _schedule(schedule, population, horizon)
+    on_bad_row = "reject" if reject_bad_rows else "fail"
+    with cli.progress() as bar:
+        task = bar.add_task("checking", total=len(population))
+        checked = check_files(
+            population,
+            checkins,
+            windows,
+            steps_or_schedule,
+            settings,
+            on_bad_row=on_bad_row,  # type: ignore[arg-type]
+            progress=lambda done: bar.update(task, completed=done),
+        )
+    if plot is not None:
+        from stream_app.analysis.plan_figure import draw_check
+
+        draw_check(checked.check, plot)
+    if json:
+        cli.print_json(checked.as_json())
+    else:
+        _print_check(checked)
+    if checked.is_too_low:
+        raise typer.Exit(1)
+
+
+def _schedule(path: Path, population: Population, horizon: int | None) -> Schedule:
+    from models.releases import SensorRegistry
+    from stream_app.exceptions import SettingsError
+    from stream_app.setup.schedule_files import load_schedule
+
+    planned = load_schedule(path, SensorRegistry.one_per_location(population.location_names))
+    if horizon is not None and horizon != len(planned.steps):
+        raise SettingsError(
+            "the horizon must be the schedule's length",
+            f"{horizon} and {len(planned.steps)}",
+            "name one of them",
+        )
+    return planned
+
+
+def _print_check(checked: CheckedPriors) -> None:
+    check = checked.check
+    released = "under the schedule" if checked.is_released else "with nothing released"
+    cli.say(
+        f"{check.guess.everybody.people:,} people, {check.steps} steps of which {check.mistakes} may be "
+        f"wrong, in {checked.windows:,} windows that were not fitted."
+    )
+    if check.left_out:
+        cli.say(f"{check.left_out:,} people without so many known windows in a row are left out.")
+    _print_groups("Best guess from habits alone", check.guess)
+    _print_groups(f"Attack {check.attack_name} {released}, against ceilings", check.attack)
+    dropped = (f"left out: {reason}: {count:,}" for reason, count in checked.traces.dropped.items() if count)
+    cli.say(_surprise(checked), *checked.sentences(), *dropped)
+
+
+def _print_groups(title: str, grouped: GroupedCheck) -> None:
+    from stream_app.watching.wording import DOWN, UP, shortened, significant
+
+    rows = (
+        (
+            f"{row.predicted_lowest:.2f}-{row.predicted_highest:.2f}" if number else "everybody",
+            f"{row.people:,}",
+            f"{row.predicted:.3f}",
+            f"{row.realised:.3f} ({shortened(row.low, 2, DOWN)}-{shortened(row.high, 2, UP)})",
+            f"{row.p_higher:.1g}",
+            "-" if row.p_lower is None else f"{row.p_lower:.1g}",
+            significant(row.kappa_min, 3, DOWN),
+            row.refuted.value.removeprefix("ceilings "),
+        )
+        for number, row in enumerate((grouped.everybody, *grouped.groups))
+    )
+    figures = ("People", "Predicted", "Realised", "p more", "p fewer", "Radius")
+    cli.print_table(rows, ("Group",), figures, ("Verdict",), padding=0, title=title)
+
+
+def _surprise(checked: CheckedPriors) -> str:
+    found = checked.check.sharpness
+    if found.z is None or found.z_by_person is None:
+        return "Surprise: no move could have surprised."
+    return (
+        f"Surprise of {found.moves:,} moves: {found.surprise:.2f} nats a move, {found.expected:.2f} expected "
+        f"(z {found.z:+.1f}; {found.z_by_person:+.1f} with the spread between people)."
+    )
+
+
+priors.command()(personas)
+priors.command()(finer)
+priors.command()(check)
+priors.command()(watch)

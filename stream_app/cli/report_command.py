@@ -129,11 +129,9 @@ def report(
             is_public=public,
         )
     sizes = [save_report(made, path) for path in outputs]
-    if json:
-        written = dict(zip(map(str, outputs), sizes, strict=True))
-        cli.print_json({"report": str(output), "bytes": sizes[0], "files": written})
-    else:
-        cli.say(f"The report is in {' and '.join(map(str, outputs))}.")
+    written = dict(zip(map(str, outputs), sizes, strict=True))
+    document = {"report": str(output), "bytes": sizes[0], "files": written}
+    cli.tell(json, document, f"The report is in {' and '.join(written)}.")
 
 
 def _priors_of(

@@ -244,7 +244,8 @@ def backfill(
       tallyguard backfill messages.jsonl --config tallyguard.toml --output out --create-keys
       tallyguard backfill 2024.jsonl --config tallyguard.toml --priors priors.parquet --output out
     """
-    from stream_app.embedded import RunOptions
+    from stream_app.embedded import RunOptions, check_unreleased, read_archive_steps
+    from stream_app.watching.events import Observer, StepClosed
 
     settings = cli.settings_of(config, {"listen": listen}).model_copy(update={"grace_seconds": None})
     options = RunOptions(
@@ -259,23 +260,13 @@ def backfill(
         priors=None if priors is None else priors.name,
         take_over=take_over,
     )
-    report = _publish(settings, options, priors)
-    print_report(report, output, settings.delta, json)
-
-
-def _publish(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:
-    from stream_app.embedded import check_unreleased, read_archive_steps
-    from stream_app.watching.events import Observer, StepClosed
-
-    archive = options.input
-    assert archive is not None
     with cli.progress() as bar:
         size = archive.stat().st_size if archive.is_file() else 0
         task = bar.add_task("MB looked through", total=round(size / _MEGABYTE, 1))
         steps = read_archive_steps(
             archive, lambda read: bar.advance(task, read / _MEGABYTE), late=settings.late
         )
-        next_step = check_unreleased(steps, options.output, max_ahead=settings.max_ahead)
+        next_step = check_unreleased(steps, output, max_ahead=settings.max_ahead)
         bar.remove_task(task)
         task = bar.add_task("steps", total=max(steps.last_step + 1 - next_step, 0))
 
@@ -287,4 +278,5 @@ def _publish(settings: Settings, options: RunOptions, priors: Path | None) -> Ru
             def closed(self, event: StepClosed) -> None:
                 bar.update(task, completed=event.step + 1 - next_step)
 
-        return run_watched(settings, options, priors, Shown())
+        report = run_watched(settings, options, priors, Shown())
+    print_report(report, output, settings.delta, json)

@@ -103,7 +103,7 @@ def _site(source: Source, name: str, token: str, names: tuple[str, ...]) -> tupl
     others = names if len(names) > 1 else ()
     if source.folder is None:
         everybody = source.population.everybody
-        observer.started(RunStarted(everybody, 0, tuple(each.name for each in sensors), None, source.kind))
+        observer.started(RunStarted(everybody, 0, note=source.kind))
         observer.stopped(RunStopped(0, f"{source.kind}: nothing of it was published"))
         answer = None if plans is None else plans.verdict
         return Site(registry, board, people, settings, answer, plans, name, others), None

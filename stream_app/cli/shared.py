@@ -219,9 +219,7 @@ class CrowdOptions(NamedTuple):
         from stream_app.setup.release_settings import CrowdSettings
 
         crowd = CrowdSettings() if settings is None else settings.crowd
-        step_seconds = (
-            3600 if settings is None else settings.step_seconds
-        )  # of strangers, whom only settings have
+        step_seconds = 3600 if settings is None else settings.step_seconds  # of strangers: settings have them
         return crowd.model_copy(update=self.given).adversary(step_seconds)
 
 
@@ -337,6 +335,14 @@ def print_json(document: object) -> None:
     """One JSON document on stdout; numbers in full, never NaN or Infinity."""
     json.dump(document, sys.stdout, ensure_ascii=False, allow_nan=False, indent=2)
     sys.stdout.write("\n")
+
+
+def tell(json: bool, document: object, *sentences: str) -> None:
+    """What a command found: as one JSON document where ``--json`` asks for it, else in sentences."""
+    if json:
+        print_json(document)
+    else:
+        say(*sentences)
 
 
 def say_findings(findings: Iterable[Finding]) -> None:

@@ -149,22 +149,20 @@ def replay(
 
     with nullcontext() if output is None else private_file(output) as file:
         result = _replayed(run, config, priors, lambda line: file and file.writelines((line, b"\n")))
-    if json:
-        cli.print_json({**asdict(result), "same": result.is_same})
-    else:
-        cli.say(
-            f"{number_of(result.steps, 'step')}, {number_of(result.people, 'person')}, "
-            f"{number_of(result.compared, 'message')} compared: "
-            f"{result.missing:,} missing, {result.different:,} different"
+    said = [
+        f"{number_of(result.steps, 'step')}, {number_of(result.people, 'person')}, "
+        f"{number_of(result.compared, 'message')} compared: "
+        f"{result.missing:,} missing, {result.different:,} different",
+        *result.examples,
+    ]
+    if result.passed_over:
+        said.append(
+            f"{number_of(result.passed_over, 'step')} not compared: accounted by a version that kept no "
+            "record of what it did so with, or for people who left Kafka before the steps were fetched."
         )
-        cli.say(*result.examples)
-        if result.passed_over:
-            cli.say(
-                f"{number_of(result.passed_over, 'step')} not compared: accounted by a version that kept no "
-                "record of what it did so with, or for people who left Kafka before the steps were fetched."
-            )
-        if result.versions and not result.is_same:
-            cli.say(f"Some steps were accounted by another version: {', '.join(result.versions)}.")
+    if result.versions and not result.is_same:
+        said.append(f"Some steps were accounted by another version: {', '.join(result.versions)}.")
+    cli.tell(json, {**asdict(result), "same": result.is_same}, *said)
     if not result.is_same:
         raise SystemExit(1)
 

@@ -216,8 +216,7 @@ class EmbeddedRunner:
         if self._engine.next_step == 0:
             self._step_clock.check(self._clock.now_seconds(), 0)
         self._risks.discard_from(self._engine.next_step)  # what a killed run wrote after its last commit
-        names = tuple(sensor.name for sensor in self._engine.intake.registry.sensors)
-        self._observer.started(RunStarted(self._view.people, self._engine.next_step, names, self._view))
+        self._observer.started(RunStarted(self._view.people, self._engine.next_step, self._view))
         self._show_devices()
         logger.info("start at step %d with %d people", self._engine.next_step, self._view.people)
 

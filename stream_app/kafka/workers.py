@@ -151,7 +151,7 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
     with watching(settings, sensors, kind=AccountMetrics) as watch:
         _announce(announce, watch.address)
         counters = AccountCounters(watch.registry, watch.metrics)
-        shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
+        shown = AccountWatch(watch.observer, counters)
         job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=parts.snapshot_key)
         return run_worker(f"{settings.kafka.prefix}tallyguard-account", job, deployment, pulse)
 

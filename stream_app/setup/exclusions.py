@@ -82,15 +82,10 @@ class Exclusions:
         """The schedule without the releases of excluded sensors."""
         if not self._by_sensor:
             return schedule
-        steps = (
-            replace(
-                step,
-                releases=tuple(
-                    each for each in step.releases if self.of(step.step, each.sensor.name) is None
-                ),
-            )
-            for step in schedule.steps
-        )
+        steps = []
+        for step in schedule.steps:
+            own = (each for each in step.releases if self.of(step.step, each.sensor.name) is None)
+            steps.append(replace(step, releases=tuple(own)))
         return replace(schedule, steps=tuple(steps))
 
     def require_known(self, former: Iterable[str] = ()) -> None:
@@ -155,9 +150,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             columns = [name.strip() for name in reader.fieldnames or ()]
             known = {*_COLUMNS, _TIMEZONE}
             if not set(_COLUMNS) <= set(columns) <= known or len(set(columns)) < len(columns):
-                raise _wrong(
-                    path, 1, f"must be the header {','.join(_COLUMNS)}, with {_TIMEZONE} or without", columns
-                )
+                must = f"must be the header {','.join(_COLUMNS)}, with {_TIMEZONE} or without"
+                raise _wrong(path, 1, must, columns)
             reader.fieldnames = columns
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -178,12 +172,8 @@ def _interval(path: Path, number: int, line: Mapping[str, str]) -> tuple[float, 
         try:
             zone = known_zone(line[_TIMEZONE])
         except ValueError:
-            raise _wrong(
-                path,
-                number,
-                "must have a time zone of the IANA database, like Europe/Vienna",
-                line[_TIMEZONE],
-            ) from None
+            must = "must have a time zone of the IANA database, like Europe/Vienna"
+            raise _wrong(path, number, must, line[_TIMEZONE]) from None
     start = _instant(path, number, line["from"], zone, fold=0)
     end = _instant(path, number, line["to"], zone, fold=1) if line["to"] else float("inf")
     if end <= start:
@@ -246,7 +236,8 @@ _Spans = tuple[tuple[int, float], ...]
 def _spans(facts: object) -> dict[str, _Spans]:
     """Each sensor's excluded steps as intervals that do not touch."""
     found: dict[str, _Spans] = {}
-    for sensor, first, until, _ in sorted(_rows(facts), key=lambda row: row[:2]):
+    rows = [Exclusion(*row) for row in (facts if isinstance(facts, list | tuple) else ())]
+    for sensor, first, until, _ in sorted(rows, key=lambda row: row[:2]):
         end = float("inf") if until is None else until
         own = found.get(sensor, ())
         if own and first <= own[-1][1]:
@@ -254,11 +245,6 @@ def _spans(facts: object) -> dict[str, _Spans]:
         else:
             found[sensor] = (*own, (first, end))
     return found
-
-
-def _rows(facts: object) -> Iterable[Exclusion]:
-    rows = facts if isinstance(facts, list | tuple) else ()
-    return [Exclusion(*row) for row in rows]
 
 
 def _cut(facts: object, until: int) -> dict[str, _Spans]:

@@ -55,11 +55,6 @@ class PriorsVerdict(BaseModel):
         return self.verdict == "ceilings too low"
 
     @property
-    def is_too_high(self) -> bool:
-        """Whether people are harder to guess than these priors say."""
-        return self.verdict == "ceilings too high"
-
-    @property
     def within_nats(self) -> float:
         """The radius that ceilings are raised to; 0 where none has to be."""
         return self.kappa_min if self.is_too_low else 0.0

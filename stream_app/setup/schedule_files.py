@@ -9,7 +9,7 @@ there may be a ``calendar`` that slots follow: ``{"timezone": "Europe/Vienna", "
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeGuard
@@ -56,14 +56,12 @@ def said_beside(path: Path) -> tuple[int, dict[str, float]]:
 
 def _document(path: Path) -> object:
     try:
-        document = parse_json(path.read_bytes())
+        return parse_json(path.read_bytes())
     except OSError as error:
-        raise ScheduleError(
-            f"schedule file {path} must be readable", error.strerror, "check the path"
-        ) from error
+        must = f"schedule file {path} must be readable"
+        raise ScheduleError(must, error.strerror, "check the path") from error
     except ValueError as error:
         raise ScheduleError(f"schedule file {path} must be JSON", error, "correct it there") from error
-    return document
 
 
 def schedule_fingerprint(path: Path) -> str:
@@ -74,13 +72,7 @@ def schedule_fingerprint(path: Path) -> str:
 def parse_schedule(document: object, registry: SensorRegistry) -> Schedule:
     """The schedule in a document already decoded from JSON."""
     fields = _mapping(document, "a schedule", 'write {"first_slot": 0, "steps": [...]}')
-    for key in fields:
-        if key not in _TOP_KEYS:
-            raise ScheduleError(
-                "a schedule has the keys first_slot, steps and calendar",
-                repr(key),
-                meant(key, _TOP_KEYS, "remove it"),
-            )
+    _only(fields, _TOP_KEYS, "a schedule has the keys first_slot, steps and calendar")
     first_slot = fields.get("first_slot", 0)
     if not _is_index(first_slot):
         raise ScheduleError(
@@ -100,13 +92,7 @@ def _calendar(document: object, first_slot: int) -> Calendar:
         'write {"timezone": "Europe/Vienna", "origin": "2026-03-29T00:00:00+01:00", "step_seconds": 3600}'
     )
     fields = _mapping(document, "calendar", example)
-    for key in fields:
-        if key not in _CALENDAR_KEYS:
-            raise ScheduleError(
-                f"calendar has the keys {', '.join(_CALENDAR_KEYS)}",
-                repr(key),
-                meant(key, _CALENDAR_KEYS, "remove it"),
-            )
+    _only(fields, _CALENDAR_KEYS, f"calendar has the keys {', '.join(_CALENDAR_KEYS)}")
     zone, origin, step_seconds = (fields.get(key) for key in _CALENDAR_KEYS[:3])
     holidays = fields.get("holidays", [])
     if not isinstance(zone, str) or not _is_index(step_seconds) or not isinstance(origin, str):
@@ -157,10 +143,8 @@ def _detailed(
     releases = []
     for entry in entries:
         item = dict(_mapping(entry, f"a release of step {index}", '{"sensor": 3, "mechanism": "raw"}'))
-        sensor = item.pop("sensor", None)
-        releases.append(
-            SensorRelease(find_sensor(index, sensor, registry), _mechanism(index, item, registry))
-        )
+        sensor = find_sensor(index, item.pop("sensor", None), registry)
+        releases.append(SensorRelease(sensor, _mechanism(index, item, registry)))
     return tuple(releases)
 
 
@@ -182,13 +166,11 @@ def find_sensor(index: int, sensor: object, registry: SensorRegistry) -> Sensor:
         try:
             return registry.get(sensor)
         except SensorError as error:
-            raise ScheduleError(
-                f"step {index} must name sensors of the deployment", error.got, error.remedy
-            ) from error
+            must = f"step {index} must name sensors of the deployment"
+            raise ScheduleError(must, error.got, error.remedy) from error
     if not _is_index(sensor):
-        raise ScheduleError(
-            f"a sensor of step {index} must be a name or a location index", repr(sensor), _FLAT_EXAMPLE
-        )
+        must = f"a sensor of step {index} must be a name or a location index"
+        raise ScheduleError(must, repr(sensor), _FLAT_EXAMPLE)
     found = [candidate for candidate in registry.sensors if candidate.locations == (sensor,)]
     if len(found) != 1:
         raise ScheduleError(
@@ -219,6 +201,13 @@ def _mapping(value: object, what: str, example: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise ScheduleError(f"{what} must be an object", type(value).__name__, example)
     return value
+
+
+def _only(fields: Mapping[str, object], known: Sequence[str], must: str) -> None:
+    """Nothing but known keys, or a sentence."""
+    for key in fields:
+        if key not in known:
+            raise ScheduleError(must, repr(key), meant(key, known, "remove it"))
 
 
 def _is_index(value: object) -> TypeGuard[int]:

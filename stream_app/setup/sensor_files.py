@@ -35,18 +35,8 @@ _FOR_ALL = ("counts", "most_counts", "corrections", "window", "miscounts")
 _BOUNDS = ("most_counts_per_day", "most_sensors_per_day")
 _TOGETHER = ("most_sensors", *_BOUNDS)  # declared for all of them at once
 _KEYS = (
-    "name",
-    "locations",
-    "group",
-    "region",
-    *_FOR_ALL,
-    "most_counts_per_day",
-    "part_of",
-    "moves",
-    "first_step",
-    *_PLANE,
-    *_GLOBE,
-    *_SIZE,
+    *("name", "locations", "group", "region", *_FOR_ALL, "most_counts_per_day"),
+    *("part_of", "moves", "first_step", *_PLANE, *_GLOBE, *_SIZE),
 )
 MOST_WINDOW_STEPS = 48
 """Steps before a horizon that are followed one by one, so a window has no more."""
@@ -155,21 +145,22 @@ def _check_most_sensors(where: str, for_all: Mapping[str, object], registry: Sen
     declared, overlapping = for_all.get("most_sensors"), registry.most_at_one_place()
     if declared is None:
         return
+    most = len(registry.sensors) if registry.windowed else overlapping
+    if _is_whole(declared) and 1 <= declared <= most:
+        return
     if registry.windowed:  # somebody may be counted anywhere in a window
-        if not _is_whole(declared) or not 1 <= declared <= len(registry.sensors):
-            raise SensorError(
-                f"most_sensors of {where} must be from 1 to {len(registry.sensors)}, its sensors",
-                declared,
-                "say how many sensors with windows can count one person in a window; leave it out for all",
-            )
-    elif not _is_whole(declared) or not 1 <= declared <= overlapping:
         raise SensorError(
-            f"sensors of {where} must count one person in a step at one place of the priors, so by at most "
-            f"{overlapping} of them",
-            f"most_sensors {declared}",
-            "choose steps so short that nobody is counted at two places in one, or declare windows "
-            "(docs/how-to/passages.md)",
+            f"most_sensors of {where} must be from 1 to {most}, its sensors",
+            declared,
+            "say how many sensors with windows can count one person in a window; leave it out for all",
         )
+    raise SensorError(
+        f"sensors of {where} must count one person in a step at one place of the priors, so by at most "
+        f"{most} of them",
+        f"most_sensors {declared}",
+        "choose steps so short that nobody is counted at two places in one, or declare windows "
+        "(docs/how-to/passages.md)",
+    )
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
@@ -195,12 +186,10 @@ def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
 def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
     """The numbers of a CSV row; a text that is no number stays and is refused as such."""
     numbers: dict[str, object] = {}
-    for key in (*_PLANE, *_GLOBE, *_SIZE):
-        with suppress(KeyError, ValueError):
-            numbers[key] = float(str(fields[key]))
-    for key in _NUMBERS:
-        with suppress(KeyError, ValueError):
-            numbers[key] = int(str(fields[key]))
+    for kind, keys in ((float, (*_PLANE, *_GLOBE, *_SIZE)), (int, _NUMBERS)):
+        for key in keys:
+            with suppress(KeyError, ValueError):
+                numbers[key] = kind(str(fields[key]))
     if fields.get("miscounts") in ("true", "false"):
         numbers["miscounts"] = fields["miscounts"] == "true"
     return numbers
@@ -234,19 +223,13 @@ def _sensor(
     if unknown:
         raise SensorError(f"{where} has the keys {', '.join(_KEYS)}", ", ".join(unknown), "remove the rest")
     group, locate = row.get("group", "default"), partial(_location, where, index_of)
-    region = row.get("region")
-    if region is not None and not (isinstance(region, str) and region):
-        raise SensorError(f"{where} must have a region in words, or none", repr(region), _EXAMPLE)
+    region = _words(f"{where} must have a region in words, or none", row.get("region"))
     counting = _counting(where, row, locate)
     if not isinstance(group, str) or not (counting.locations or isinstance(row.get("locations"), list)):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
-    part_of = row.get("part_of")
-    if part_of is not None and not (isinstance(part_of, str) and part_of):
-        raise SensorError(f"{where} must be part_of a device in words, or of none", repr(part_of), _EXAMPLE)
+    part_of = _words(f"{where} must be part_of a device in words, or of none", row.get("part_of"))
     bounds = (*_bounds(where, row, "most_counts_per_day"), *together)
-    indices = counting.locations
-    if indices is None:
-        indices = tuple(sorted(map(locate, row["locations"])))
+    indices = counting.locations or tuple(sorted(map(locate, row["locations"])))
     return Sensor(
         row["name"],
         indices,
@@ -261,6 +244,13 @@ def _sensor(
         part_of,
         _size(where, row),
     )
+
+
+def _words(must: str, given: object) -> str | None:
+    """A text that may be left out, and is not empty."""
+    if given is None or (isinstance(given, str) and given):
+        return given
+    raise SensorError(must, repr(given), _EXAMPLE)
 
 
 # The fields of a sensor that say what it counts; every one of them is accounted as it is declared.
@@ -290,9 +280,7 @@ def _counting(where: str, row: Mapping[str, object], locate: Callable[[object], 
     corrections = _corrections(where, row)
     if window is None:
         return _Counting(counts, most, corrections)
-    if (
-        counts is Counts.PASSAGES and not moves
-    ):  # the count may be any function of how often each person is there
+    if counts is Counts.PASSAGES and not moves:  # any function of how often each person is there
         window = replace(window, miscounts=True)
     ends = {place for start, end, _ in moves for place in (start, end)}
     return _Counting(counts, most, corrections, window, tuple(sorted(ends)) if moves else None)

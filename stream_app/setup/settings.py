@@ -334,14 +334,10 @@ class Settings(BaseSettings):
         return total_of
 
     @model_validator(mode="after")
-    def _token_of_file(self) -> Settings:
+    def _token_and_strangers_fit(self) -> Settings:
+        """``ValueError`` for a token that can be guessed, and for strangers that fit no step."""
         take_secret(self, "page_token")
         require_token("page_token", self.page_token)
-        return self
-
-    @model_validator(mode="after")
-    def _strangers_fit(self) -> Settings:
-        """``ValueError`` for strangers that fit no step."""
         try:
             for each in self.crowd.strangers.values():
                 each.in_steps(self.step_seconds)
@@ -350,7 +346,7 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _question_exists(self) -> Settings:
+    def _questions_and_mistakes_fit(self) -> Settings:
         if PLACE in self.questions:
             raise ValueError(
                 f"questions must have names other than {PLACE}, which is the one without a table"
@@ -365,13 +361,13 @@ class Settings(BaseSettings):
                 raise ValueError(f"question and also_asked must name each question once, got {name} twice")
         for name in self.questions:
             self.asked(name)
+        if self.mistakes >= self.horizon:
+            raise ValueError(f"mistakes must be below the horizon {self.horizon}, got {self.mistakes}")
         return self
 
     def asked(self, name: str) -> Question:
         """The question of this name; :class:`KeyError` for one that is not defined."""
-        if name == PLACE:
-            return Question()
-        return self.questions[name].asked(name, self.step_seconds)
+        return Question() if name == PLACE else self.questions[name].asked(name, self.step_seconds)
 
     @property
     def asked_first(self) -> Question | None:
@@ -391,12 +387,6 @@ class Settings(BaseSettings):
             self.model_copy(update={"question": name, "also_asked": (), "release": release})
             for name in self.also_asked
         )
-
-    @model_validator(mode="after")
-    def _mistakes_fit(self) -> Settings:
-        if self.mistakes >= self.horizon:
-            raise ValueError(f"mistakes must be below the horizon {self.horizon}, got {self.mistakes}")
-        return self
 
     @property
     def draws(self) -> int:

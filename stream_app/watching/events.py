@@ -62,7 +62,6 @@ class RunStarted:
 
     people: int
     next_step: int
-    sensors: tuple[str, ...] = field(repr=False)
     view: PeopleView | None = field(default=None, repr=False)
     note: str | None = field(default=None, repr=False)
 

@@ -12,9 +12,9 @@ from models.text import parse_toml
 from stream_app.exceptions import meant
 
 
-def texts(name: str) -> dict[str, Any]:
-    """What a file of ``templates`` says: a line a text, to be filled in where it is used."""
-    return parse_toml((files("stream_app.watching") / "templates" / name).read_text(encoding="utf-8"))
+def texts(name: str, package: str = "stream_app.watching") -> dict[str, Any]:
+    """What a file of a package's ``templates`` says: a line a text, to be filled in where it is used."""
+    return parse_toml((files(package) / "templates" / name).read_text(encoding="utf-8"))
 
 
 class GlossaryError(TallyguardError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -112,15 +113,13 @@ def hindsight(
         exposure = Exposure(clock.chain, law, clock.first_slot, observations)
     if not exposure.has_independent_noise:
         return None
-    first, last = past.first - begin, past.last - begin
+    window, mistakes = (past.first - begin, past.last - begin), past.mistakes
     if crowd is None:
-        then = bounds.horizon_risk(exposure, first, last, past.mistakes, effort=effort)
-        now = bounds.horizon_risk(exposure, first, last, past.mistakes, in_hindsight=True, effort=effort)
+        bound = partial(bounds.horizon_risk, exposure, *window, mistakes, effort=effort)
     else:
         seen = _among(crowd, steps)
-        window, mistakes = (first, last), past.mistakes
-        then = bounds.horizon_risk_in_crowd(exposure, seen, window, mistakes, effort=effort)
-        now = bounds.horizon_risk_in_crowd(exposure, seen, window, mistakes, in_hindsight=True, effort=effort)
+        bound = partial(bounds.horizon_risk_in_crowd, exposure, seen, window, mistakes, effort=effort)
+    then, now = bound(), bound(in_hindsight=True)
     least = min((then, now), key=lambda risk: risk.certified)  # what bounds success now bounded it then
     return Hindsight(
         first_step=past.first,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import inf
@@ -181,15 +180,11 @@ HOURS = 24
 MOST_SIGMA = 99.9  # more than this is shown as this
 
 
-@dataclass(frozen=True)
-class HiddenLine:
-    """One sensor by hour of the day: noise, in people, that would hide as much as the crowd did at its least.
+HiddenByHour = Mapping[str, Sequence[float | None]]
+"""By sensor and hour of the day: noise, in people, that would hide as much as the crowd did at its least.
 
-    0 where nobody is hidden, None for an hour that has not come yet.
-    """
-
-    sensor: str
-    sigmas: tuple[float | None, ...] = (None,) * HOURS
+0 where nobody is hidden, None for an hour that has not come yet.
+"""
 
 
 def adversary_of(settings: Settings | None) -> CrowdAdversary | None:
@@ -208,15 +203,14 @@ def sigmas_of(event: StepClosed, adversary: CrowdAdversary | None) -> dict[str, 
     return {name: min(crowd.sigma, MOST_SIGMA) for name, crowd in found.items()}
 
 
-def with_step(lines: Sequence[HiddenLine], sigmas: Mapping[str, float], hour: int) -> tuple[HiddenLine, ...]:
-    """The lines after a step that began in this hour of the day: the least that was hidden then."""
-    found = {line.sensor: line for line in lines}
+def with_step(before: HiddenByHour, sigmas: Mapping[str, float], hour: int) -> HiddenByHour:
+    """The same after a step that began in this hour of the day: the least that was hidden then."""
+    found = {name: list(known) for name, known in before.items()}
     for name, sigma in sigmas.items():
-        known = list(found.get(name, HiddenLine(name)).sigmas)
-        before = known[hour]
-        known[hour] = sigma if before is None else min(before, sigma)
-        found[name] = HiddenLine(name, tuple(known))
-    return tuple(found[name] for name in sorted(found))
+        known = found.setdefault(name, [None] * HOURS)
+        least = known[hour]
+        known[hour] = sigma if least is None else min(least, sigma)
+    return dict(sorted(found.items()))
 
 
 def hour_of(step: int, settings: Settings) -> int:
@@ -249,9 +243,7 @@ class CrowdMetrics:
 
     def accounted(self, summary: CrowdSummary | None) -> None:
         """What a step did to the ceilings; None where they are not computed."""
-        at_risk: Mapping[float, float] = {}
-        if summary is not None:
-            at_risk = {float(text): count for text, count in summary.at_risk.items()}
+        at_risk = {} if summary is None else {float(text): n for text, n in summary.at_risk.items()}
         self._meters.show("crowd_risk_mean", inf if summary is None else summary.mean_risk)
         self._meters.show("crowd_added_risk_mean", inf if summary is None else summary.mean_added)
         for level in self._levels:

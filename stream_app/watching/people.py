@@ -20,7 +20,6 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous import ContinuousAccountant, WorstMoments, join_people, no_moments
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure import Exposure
-from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from accounting.settings import HorizonSettings
 from models.priors import Population
@@ -154,15 +153,11 @@ class PeopleView:
         """
         self._parts, self.note, self._beside = tuple(parts), note, beside
         self._accountants = tuple(part.accountant for part in parts)  # whose people stay the same
-        self._settings = self._accountants[0].settings if parts else HorizonSettings(1, 0)
+        self.settings = self._accountants[0].settings if parts else HorizonSettings(1, 0)
+        """Horizon and radius of every ceiling."""
         self._first = np.cumsum([0, *(len(each.people) for each in self._accountants)]).tolist()
         self._everybody = tuple(each.everybody for each in self._accountants)
         self._information = tuple(map(_information, self._accountants))
-
-    @property
-    def pseudonyms(self) -> Sequence[str]:
-        """All people, in the order of positions."""
-        return [name for part in self._parts for name in part.pseudonyms]
 
     @property
     def people(self) -> int:
@@ -180,25 +175,9 @@ class PeopleView:
         return any(each.holders.stands_for is not None for each in self._accountants)
 
     @property
-    def horizon(self) -> int:
-        """``T``, the steps of an explanation."""
-        return self._settings.horizon
-
-    @property
-    def within_nats(self) -> float:
-        """The radius that every ceiling is raised to; 0 where it is the prior's."""
-        return self._settings.within_nats
-
-    @property
     def assumed(self) -> str | None:
         """What assumed habits rest on; None for measured people."""
         return min((part.assumed for part in self._parts if part.assumed is not None), default=None)
-
-    @property
-    def adversary(self) -> CrowdAdversary | None:
-        """The crowd adversary against which ceilings are computed, too; None for none."""
-        crowd = self._parts[0].crowd if self._parts else None
-        return None if crowd is None else crowd.adversary
 
     @property
     def warning(self) -> str | None:
@@ -229,12 +208,12 @@ class PeopleView:
         population, account = self._account_of(person)
         if population.told is not None and population.told[account]:
             return HABITS_CHANGED
-        past = PastHorizon.ending_at(last_step, self._settings.horizon, self._settings.mistakes)
+        past = PastHorizon.ending_at(last_step, self.settings.horizon, self.settings.mistakes)
         if not covers(log, past):
             return FORGOTTEN
-        settings = self._settings
+        settings = self.settings
         found = hindsight(population, account, log, settings.first_slot, past, calendar=settings.calendar)
-        return SHARED_NOISE if found is None else found.within(self.within_nats)
+        return SHARED_NOISE if found is None else found.within(self.settings.within_nats)
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
         """One person's risk over these steps taken apart by release; safe on any thread.
@@ -244,9 +223,9 @@ class PeopleView:
         """
         from accounting.audit import explain, mean_explanation
 
-        first_slot = self._settings.first_slot + (steps[0].step if steps else 0)
-        schedule = Schedule(tuple(steps), first_slot, self._settings.calendar)
-        mistakes = min(self._settings.mistakes, len(steps) - 1)
+        first_slot = self.settings.first_slot + (steps[0].step if steps else 0)
+        schedule = Schedule(tuple(steps), first_slot, self.settings.calendar)
+        mistakes = min(self.settings.mistakes, len(steps) - 1)
         population, account = self._account_of(person)
         chains = population.accounted
         each = [

@@ -48,7 +48,7 @@ def check_note(check: PriorsVerdict, draws: int = 1) -> str:
     if not check.is_too_low:
         return f"compared with later traces of {check.people:,} people, " + (
             "ceilings were too high, which errs on the safe side"
-            if check.is_too_high
+            if check.verdict == "ceilings too high"
             else "the priors were not refuted, which is no proof"
         )
     around = "the priors" if draws == 1 else "what the data leave open"
@@ -101,11 +101,9 @@ def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
 def radius_note(radius: Radius) -> str:
     """When a ceiling within a declared radius holds: the condition that stands beside the number."""
     steps = radius.last - radius.first + 1
-    known = (
-        [f"{_radius(radius.kl)} nats of the prior's (relative entropy, KL(person || prior))"]
-        if radius.kl < inf
-        else []
-    )
+    known = []
+    if radius.kl < inf:
+        known.append(f"{_radius(radius.kl)} nats of the prior's (relative entropy, KL(person || prior))")
     if radius.tv < 1.0:
         known.append(f"{radius.tv:g} of the prior's (total variation)")
     near = " and ".join(known) or "the given distances of the prior's"

@@ -169,32 +169,21 @@ class Moment(NamedTuple):
     @classmethod
     def of(cls, summary: RiskSummary) -> Moment:
         """That of a recorded step."""
-        return cls(
-            summary.step,
-            summary.people,
-            summary.mean_baseline,
-            summary.mean_risk,
-            summary.mean_added,
-            _ends(summary.attack),
+        most = (
             summary.risk.get("1.0", 0.0) if summary.most_risk is None else summary.most_risk,
             summary.added.get("1.0", 0.0) if summary.most_added is None else summary.most_added,
-            None if summary.crowd is None else summary.crowd.mean_risk,
         )
+        crowd = None if summary.crowd is None else summary.crowd.mean_risk
+        return cls(*_means(summary), _ends(summary.attack), *most, crowd)
 
     @classmethod
     def planned(cls, risks: PlannedSummary, attack: MeanAttack | None, crowd: float | None = None) -> Moment:
         """That of a step of a plan."""
-        return cls(
-            risks.step,
-            risks.people,
-            risks.mean_baseline,
-            risks.mean_risk,
-            risks.mean_added,
-            _ends(attack),
-            risks.most_risk,
-            risks.most_added,
-            crowd,
-        )
+        return cls(*_means(risks), _ends(attack), risks.most_risk, risks.most_added, crowd)
+
+
+def _means(risks: RiskSummary | PlannedSummary) -> tuple[int, int, float, float, float]:
+    return risks.step, risks.people, risks.mean_baseline, risks.mean_risk, risks.mean_added
 
 
 def _ends(attack: Attack | MeanAttack | None) -> tuple[float, float, float] | None:
@@ -401,8 +390,13 @@ class View:
         condition = self.about.condition if bounded else None
         if name == "added" and self.about.is_refuted:
             condition = "by the refuted priors"
-        figure = Figure(f"{scope}.{name}", kind, value, over, "", condition, interval)
-        return _with_sentence(figure, self._where(scope, at))
+        where = self._where(scope, at)
+        figure = Figure(f"{scope}.{name}", kind, value, over, "", condition, interval, where=where)
+        said = f"{figure.label}: {figure.shown}, {where}."
+        if value is not None:
+            holds = sentence_case(condition or "")
+            said = _SENTENCES[name].format(shown=figure.shown, where=where, Condition=holds)
+        return replace(figure, sentence=said)
 
     def _where(self, scope: str, at: Moment) -> str:
         times, people = self.about.times, f"{at.people:,} people"
@@ -432,9 +426,8 @@ class View:
         if self.forecast is not None and self.forecast.people:
             yield self._count(*forecast_of(self.forecast, at))
         if over is not None:
-            said = (
-                f"Ever over the limit, after at least one step of {span}: {number_of(over.ever, 'person')}."
-            )
+            ever = number_of(over.ever, "person")
+            said = f"Ever over the limit, after at least one step of {span}: {ever}."
             yield self._count("ever", over.ever, Over("after any step", first, at.step, at.people), said)
             said = left_out(self.allowed, at.people, self.most_over, over.ever)
             yield self._count("allowed", self.allowed, Over("at every step", first, at.step, at.people), said)
@@ -482,15 +475,6 @@ _SENTENCES = {
 }
 
 
-def _with_sentence(figure: Figure, where: str) -> Figure:
-    """A risk says its condition and what it is over, whoever quotes it."""
-    said = f"{figure.label}: {figure.shown}, {where}."
-    if figure.value is not None:
-        condition = sentence_case(figure.condition or "")
-        said = _SENTENCES[figure.kind.name].format(shown=figure.shown, where=where, Condition=condition)
-    return replace(figure, sentence=said, where=where)
-
-
 def spent(
     spends: Mapping[str, ZcdpSpend | DpStatement], delta: float, steps: int, people: int = 0
 ) -> tuple[Figure, ...]:
@@ -534,8 +518,7 @@ def errors(
 
     def figure(name: str, error: float | None, typical: float | None) -> Figure:
         words = error_in_words(error, typical)
-        return Figure(
-            f"error.{name}", KINDS["error"], error, over, f"Counts of {name}: {words}.", words=words
-        )
+        said = f"Counts of {name}: {words}."
+        return Figure(f"error.{name}", KINDS["error"], error, over, said, words=words)
 
     return tuple(figure(*each) for each in sensors)

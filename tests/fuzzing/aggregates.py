@@ -64,7 +64,7 @@ def _panel(path: Path) -> None:
     path.chmod(0o600)
     people = population(3)
     check = PanelCheck(people, HorizonSettings(2, 0), RunningCheck(0.05))
-    VolunteerPanel(path, people, check, Observer()).started(RunStarted(3, 0, ()))
+    VolunteerPanel(path, people, check, Observer()).started(RunStarted(3, 0))
 
 
 def _reports() -> bytes:

@@ -46,7 +46,7 @@ def _errors() -> list[str]:
 def _web() -> WebServer:
     """A server with a page for who holds the token."""
     board = StatusBoard()
-    board.started(RunStarted(people=7, next_step=0, sensors=()))
+    board.started(RunStarted(people=7, next_step=0))
     return serve("127.0.0.1:0", CollectorRegistry(), board, PeopleBoard(TOKEN))
 
 

@@ -179,7 +179,7 @@ def _stored_snapshot() -> bytes:
 def _site() -> Site:
     """What a server tells, with a page for who holds the token."""
     board = StatusBoard()
-    board.started(RunStarted(people=7, next_step=0, sensors=()))
+    board.started(RunStarted(people=7, next_step=0))
     return Site(CollectorRegistry(), board, PeopleBoard(TOKEN), None)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stream_app.analysis.report.page import LOOKS
+from stream_app.analysis.report.write import LOOKS
 from stream_app.watching.wording import DISTANCE
 from tests import ROOT
 from tests.watching.boards import COLUMNS, DASHBOARDS, FOLDER, Dashboard, Panel, Query

@@ -463,7 +463,7 @@ def test_no_column_of_the_plain_page_leaves_a_phone(tmp_path: Path, width: int) 
     from tests.watching.browser import WatchedPage, chromium
 
     board = StatusBoard(SENSORS)
-    board.started(RunStarted(200, 0, ()))
+    board.started(RunStarted(200, 0))
     for step in range(3):
         board.closed(closed(step))
     about = settings(origin="2026-03-02T00:00:00Z")

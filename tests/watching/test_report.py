@@ -14,7 +14,7 @@ from accounting.ledgers import epsilon_from_zcdp
 from models.mechanisms import parse
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.report import read_run, write_report
-from stream_app.analysis.report.page import axis
+from stream_app.analysis.report.write import axis
 from stream_app.exceptions import OutputError
 from stream_app.steps.engine import release_of
 from stream_app.watching.wording import DISTANCE

@@ -7,13 +7,12 @@ in. What tallyguard does not measure is left open there, in words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from typing import Any, NamedTuple
 
-from models.text import parse_toml
 from stream_app.analysis.report import sections
 from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
+from stream_app.watching import glossary
 from stream_app.watching.html_pages import Part
 from stream_app.watching.prior_notes import check_note
 from stream_app.watching.wording import duration, sentence_case
@@ -31,7 +30,7 @@ class Asked(NamedTuple):
 
 def texts() -> Mapping[str, Any]:
     """Every sentence of the annex."""
-    return parse_toml((files("stream_app.analysis.report") / "templates" / TEXTS).read_text(encoding="utf-8"))
+    return glossary.texts(TEXTS, "stream_app.analysis.report")
 
 
 def annex_of(log: RunLog, asked: Asked, *, is_public: bool) -> dict[str, Any]:

@@ -143,11 +143,13 @@ def lowering(
         for number, (record, person) in enumerate(zip(exposed, index, strict=True))
         for share in _revealed(log, priors, record.step, person, steps)
     ]
-    shares = _by_sensor(revealed)
+    whole = sum(share.information_nats for _, share in revealed) or 1.0
+    shares = _by_sensor(revealed, whole)
     exposed_people = replace(priors, population=priors.population.subset(index))
     moments = np.array([record.step for record in exposed])
     changes = _changes(exposed_people, moments, steps, log.horizon(), shares)
-    return Lowering(len(exposed), int(log.settings["horizon"]), shares, _by_release(revealed), changes)
+    releases = _by_release(revealed, whole)
+    return Lowering(len(exposed), int(log.settings["horizon"]), shares, releases, changes)
 
 
 def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
@@ -183,36 +185,32 @@ def _revealed(
             yield replace(share, information_nats=share.information_nats / draws)
 
 
-def _by_sensor(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedBySensor, ...]:
+def _by_sensor(
+    revealed: Sequence[tuple[int, InformationShare]], whole: float
+) -> tuple[RevealedBySensor, ...]:
     """What each sensor revealed in all windows; ``revealed`` are pairs of a window's number and a release."""
     of_sensor: dict[str, list[tuple[int, InformationShare]]] = defaultdict(list)
     for number, share in revealed:
         of_sensor[share.sensor].append((number, share))
-    whole = _whole(revealed)
 
     def row(sensor: str, own: Sequence[tuple[int, InformationShare]]) -> RevealedBySensor:
         nats = sum(share.information_nats for _, share in own)
         mechanisms = ", ".join(sorted({share.mechanism for _, share in own}))
-        steps, people = {share.step for _, share in own}, {number for number, _ in own}
-        return RevealedBySensor(
-            sensor, mechanisms, len(steps), len(people), nats / NATS_PER_BIT, nats / whole
-        )
+        steps, people = len({share.step for _, share in own}), len({number for number, _ in own})
+        return RevealedBySensor(sensor, mechanisms, steps, people, nats / NATS_PER_BIT, nats / whole)
 
     return tuple(sorted(starmap(row, of_sensor.items()), key=lambda row: (-row.share, row.sensor)))
 
 
-def _by_release(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedByRelease, ...]:
+def _by_release(
+    revealed: Sequence[tuple[int, InformationShare]], whole: float
+) -> tuple[RevealedByRelease, ...]:
     """What each single release revealed in all windows it belongs to."""
     nats: dict[tuple[str, int], float] = defaultdict(float)
     for _, share in revealed:
         nats[share.sensor, share.step] += share.information_nats
-    whole = _whole(revealed)
     rows = (RevealedByRelease(sensor, step, own / whole) for (sensor, step), own in nats.items())
     return tuple(sorted(rows, key=lambda row: (-row.share, row.step, row.sensor)))
-
-
-def _whole(revealed: Sequence[tuple[int, InformationShare]]) -> float:
-    return sum(share.information_nats for _, share in revealed) or 1.0
 
 
 def _changes(

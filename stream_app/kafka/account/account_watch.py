@@ -52,12 +52,10 @@ class AccountWatch:
         self,
         observer: Observer,
         counters: AccountCounters,
-        sensors: tuple[str, ...],
         now_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self.observer = observer
         self.counters = counters
-        self._sensors = sensors
         self._now_seconds = now_seconds
         self._partitions: tuple[PartitionAccounts, ...] = ()
         self._view = view_of(())
@@ -71,7 +69,7 @@ class AccountWatch:
         self._view = view_of(self._partitions)
         self.counters.partitions.set(len(self._partitions))
         view = self._view if self._partitions else None
-        self.observer.started(RunStarted(self._view.people, self._reached(), self._sensors, view))
+        self.observer.started(RunStarted(self._view.people, self._reached(), view))
 
     def accounted(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """A partition has applied a step."""

@@ -312,7 +312,6 @@ class IntakeWorker(Job):
 
     async def run(self) -> None:
         """Until cancelled: open regions that were assigned, close those that were taken away."""
-        sensors = tuple(sensor.name for sensor in self._deployment.registry.sensors)
         shown: set[int] = set()
         while True:
             stop_if_cancelled()
@@ -323,7 +322,7 @@ class IntakeWorker(Job):
                 await self._take_over(partition)
             if shown != self._open.keys():  # also if a region went: another worker shows its sensors now
                 shown = set(self._open)
-                self._monitor.observer.started(RunStarted(0, self._next_step, sensors))
+                self._monitor.observer.started(RunStarted(0, self._next_step))
             self._monitor.counters.owns(len(self._open))
             if not self._open:
                 self._monitor.pulse.beat(has_work=False)

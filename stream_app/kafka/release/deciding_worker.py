@@ -393,8 +393,7 @@ class DecidingWorker(Job):
             deployment=deployment.facts.digest_at(progress.next_step),
         )
         await self._task.begin(self._core, self._clock, lost)
-        names = tuple(sensor.name for sensor in deployment.registry.sensors)
-        self._monitor.observer.started(RunStarted(0, progress.next_step, names))
+        self._monitor.observer.started(RunStarted(0, progress.next_step))
         logger.info("%s continues at step %d", self.title, progress.next_step)
 
     async def _require_accounted(self, step: int) -> None:

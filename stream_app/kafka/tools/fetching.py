@@ -349,7 +349,7 @@ class _Copy:
             last = journal.last_commit
             journal.commit(self._reached(last.account, last.decided), whole=True)
         if settings.totals or settings.occupancy or settings.total_of:
-            TotalsFile(self._folder).started(RunStarted(0, self._next_step, ()))
+            TotalsFile(self._folder).started(RunStarted(0, self._next_step))
         return has_all
 
     def _take_steps(

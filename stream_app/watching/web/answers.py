@@ -20,7 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from models.exceptions import TallyguardError
 from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import Part, rendered, templates_of
-from stream_app.watching.metrics import HiddenLine
+from stream_app.watching.metrics import HiddenByHour
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.view import (
     ABOUT_NOTHING,
@@ -64,10 +64,9 @@ def state_json(
         "figures": [each.as_json() for each in status.figures],
         "questions": _questions(status.questions),
         "history": [vars(line) for line in status.history],
-        "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
         "releases": list(map(_release, status.releases)),
-        "hidden": [vars(line) for line in status.hidden],
+        "hidden": [{"sensor": name, "sigmas": sigmas} for name, sigmas in status.hidden.items()],
         "summary": _summary(status.summary),
         "levels": _levels(status.summary),
         "spread": [ceiling_in_words(each) for each in status.history[-1].risk[:2]] if status.history else [],
@@ -242,9 +241,9 @@ def _plain_parts(status: Status, about: About) -> Iterator[Part]:
         yield Part("Differential privacy spent", head=("Sensors", "Epsilon"), rows=status.spent_rows)
 
 
-def _least_hidden(lines: Sequence[HiddenLine]) -> list[tuple[str, ...]]:
+def _least_hidden(hidden: HiddenByHour) -> list[tuple[str, ...]]:
     """What the crowd hides by sensor, at its least and its most; of very many those where it hides least."""
-    known = {line.sensor: [sigma for sigma in line.sigmas if sigma is not None] for line in lines}
+    known = {name: [each for each in sigmas if each is not None] for name, sigmas in hidden.items()}
     if len(known) > PLAIN_SENSORS:
         known = dict(sorted(known.items(), key=lambda each: min(each[1]))[:PLAIN_SENSORS])
     return [
@@ -386,7 +385,6 @@ def _step(text: str, board: StatusBoard) -> WebAnswer:
     document = {
         **found,
         "releases": list(map(_release, found["releases"])),
-        "distribution": vars(found["distribution"]) if found["distribution"] else None,
         "summary": _summary(found["summary"]),
         "levels": _levels(found["summary"]),
         "figures": [each.as_json() for each in found["figures"]],

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import hmac
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
 
 from accounting.bounds.radius import ceiling_within
 from accounting.ledgers import EVERY_GROUP, PrivacyAccount
+from models.calendar import zone_of
 from models.mechanisms import Tiered, errors_of_recipients, half_width, public_error
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
-from stream_app.watching.metrics import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
+from stream_app.watching.metrics import HiddenByHour, adversary_of, hour_of, sigmas_of, with_step
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
-from stream_app.watching.view import ABOUT_NOTHING, About, Figure, QuestionFigures, View
-from stream_app.watching.web.past import PastSteps
+from stream_app.watching.view import ABOUT_NOTHING, About, Figure, Moment, QuestionFigures, View
 from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
 from stream_app.wire import DeviceFinding, Reason, RiskSummary
 
@@ -80,7 +81,7 @@ class PeopleBoard(Observer):
         with self._lock:
             self._view = event.view
             if event.view is not None:
-                self._log.horizon = event.view.horizon
+                self._log.horizon = event.view.settings.horizon
                 self._standing = event.view.standing() if event.next_step else None
 
     def restored(self, schedule: StepSchedule) -> None:
@@ -104,10 +105,8 @@ class PeopleBoard(Observer):
         """Which devices seem broken, since when and why, as JSON."""
         with self._lock:
             found = self._devices
-        told = [
-            {"sensor": each.sensor, "suspicion": each.suspicion.value, "since": each.since} for each in found
-        ]
-        return {"devices": told}
+        names = ("sensor", "suspicion", "since")
+        return {"devices": [{name: getattr(each, name) for name in names} for each in found]}
 
     def exposed(
         self, threshold: float, wanted: str = "", first: int = 0, size: int = AT_MOST
@@ -143,16 +142,17 @@ class PeopleBoard(Observer):
         if standing is None or view is None or pseudonym not in standing.pseudonyms:
             return None
         person = standing.pseudonyms.index(pseudonym)
-        steps = log[-view.horizon :]
+        steps = log[-view.settings.horizon :]
         with self._explaining:
             explanation = view.explain(person, steps)
             later = view.hindsight(person, log, int(standing.worst.step[person]))
-        certified = ceiling_within(view.within_nats, explanation.certified)
+        nats = view.settings.within_nats
+        certified = ceiling_within(nats, explanation.certified)
         shares = [
             {
                 **asdict(share),
                 "information_bits": share.information_nats / NATS_PER_BIT,
-                "certified_drop": certified - ceiling_within(view.within_nats, explanation.without(share)),
+                "certified_drop": certified - ceiling_within(nats, explanation.without(share)),
             }
             for share in explanation.shares
         ]
@@ -181,6 +181,98 @@ def _row(standing: Standing, person: int) -> dict[str, Any]:
     }
 
 
+# Earlier steps: each as the public saw it, and a week by sensor and hour.
+
+MOST_SHOWN = 200_000
+HOURS = 168  # of a week, from Monday
+MOST_ROWS = 50  # of the week in one answer
+_NOTHING, SILENT, NOISED, RAW = -1, 0, 1, 2
+
+
+class PastSteps:
+    """Keeps the last steps with at most :data:`MOST_SHOWN` releases, and of the week a row a sensor.
+
+    The caller's lock protects it.
+    """
+
+    def __init__(self, about: Settings | None) -> None:
+        self._about = about
+        self._zone = zone_of(None if about is None else about.clock)
+        self._steps: OrderedDict[int, tuple[Mapping[str, Any], int]] = OrderedDict()  # with how many releases
+        self._releases = 0
+        self._rows: dict[str, int] = {}
+        self._bits, self._errors = (np.full((0, HOURS), np.nan, np.float32) for _ in range(2))
+        self._kinds = np.full((0, HOURS), _NOTHING, np.int8)
+
+    def note(
+        self,
+        step: int,
+        releases: Sequence[SensorRelease],
+        published: Mapping[str, int],
+        bits: Mapping[str, float],
+        shown: Mapping[str, Any],
+    ) -> None:
+        """One more closed step; the week has each sensor's latest release of an hour."""
+        self._steps[step] = ({"step": step, "bits": bits, **shown}, len(releases))
+        self._releases += len(releases)
+        while self._releases > MOST_SHOWN and len(self._steps) > 1:
+            self._releases -= self._steps.popitem(last=False)[1][1]
+        hour = self._hour_of(step)
+        self._grow(releases)
+        for release in releases:
+            name, mechanism = release.sensor.name, release.mechanism
+            row = self._rows[name]
+            is_shown = name in published
+            self._bits[row, hour] = bits.get(name, np.nan)
+            self._errors[row, hour] = public_error(mechanism) if is_shown else np.nan
+            self._kinds[row, hour] = (RAW if mechanism.is_exact else NOISED) if is_shown else SILENT
+
+    def at(self, step: int) -> Mapping[str, Any] | None:
+        """A step; None where it is not kept."""
+        found = self._steps.get(step)
+        return None if found is None else found[0]
+
+    @property
+    def first(self) -> int | None:
+        """The earliest step that is kept."""
+        return next(iter(self._steps), None)
+
+    def week(self, sensors: Sequence[str]) -> dict[str, Any]:
+        """Of some sensors, a row each, what the latest release of each hour of the week was."""
+        rows = [self._rows[name] for name in sensors[:MOST_ROWS] if name in self._rows]
+        names = [name for name in sensors[:MOST_ROWS] if name in self._rows]
+        return {
+            "sensors": names,
+            "bits": [_numbers(self._bits[row]) for row in rows],
+            "errors": [_numbers(self._errors[row]) for row in rows],
+            "kinds": [self._kinds[row].tolist() for row in rows],
+        }
+
+    def _grow(self, releases: Sequence[SensorRelease]) -> None:
+        for release in releases:
+            self._rows.setdefault(release.sensor.name, len(self._rows))
+        more = len(self._rows) - len(self._kinds)
+        if more > 0:
+            empty = np.full((more, HOURS), np.nan, np.float32)
+            self._bits, self._errors = (np.vstack((each, empty)) for each in (self._bits, self._errors))
+            self._kinds = np.vstack((self._kinds, np.full((more, HOURS), _NOTHING, np.int8)))
+
+    def _hour_of(self, step: int) -> int:
+        """The hour of the week that a step begins in, by the deployment's clock."""
+        if self._about is None:
+            return step % HOURS
+        seconds = self._about.origin_seconds + step * self._about.step_seconds
+        try:
+            begin = datetime.fromtimestamp(seconds, self._zone)
+        except (ValueError, OverflowError, OSError):  # beyond the calendar
+            return step % HOURS
+        return 24 * begin.weekday() + begin.hour
+
+
+def _numbers(values: np.ndarray[Any, np.dtype[np.float32]]) -> list[float | None]:
+    return [None if np.isnan(value) else round(float(value), 5) for value in values]
+
+
 Phase = Literal["starting", "running", "stopped"]
 HISTORY = 1000  # steps the page keeps: six weeks of hours
 NO_PEOPLE_HERE = "this process accounts for no people; on Kafka, the pages of account workers show risks"
@@ -201,14 +293,6 @@ class StepLine:
     risk: tuple[float, ...] = ()  # ceilings that half, 9 in 10 and all people are at or below
     baseline: tuple[float, ...] = ()  # the same of guesses
     over: int | None = None  # people over the limit after the step
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """People by risk: ``risk[b]`` of them have a ceiling in bin ``b`` of equal bins over [0, 1]."""
-
-    risk: tuple[int, ...]
-    baseline: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -256,14 +340,14 @@ class Status:
     rejected: int = 0
     summary: RiskSummary | None = None
     history: tuple[StepLine, ...] = ()
-    distribution: Distribution | None = None
+    distribution: Mapping[str, list[int]] | None = None  # people by ceiling (risk) and guess, in equal bins
     sensors: Mapping[str, SensorLine] = field(default_factory=dict)
     releases: tuple[ReleaseLine, ...] = ()
     decision: str | None = None  # why the last step was released as it was, and how many are over the limit
     note: str | None = None  # what must be said of the priors
     epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
     spent: Mapping[str, str] | None = None  # the same in words, with what left no epsilon
-    hidden: tuple[HiddenLine, ...] = ()  # what the crowd hides, by sensor and hour
+    hidden: HiddenByHour = field(default_factory=dict)  # what the crowd hides
     crowd: str | None = None  # when ceilings in the crowd hold; None where they are not computed
     first_kept: int | None = None  # the earliest step that can be looked at
     figures: tuple[Figure, ...] = ()  # every figure of the steps since this process started
@@ -376,13 +460,8 @@ class StatusBoard(Observer):
         figures, questions = self._figures.figures, self._figures.by_question
         shown = {"releases": releases, "distribution": distribution, "decision": decision, "figures": figures}
         with self._changing:
-            self._past.note(
-                event.step,
-                event.schedule.releases,
-                event.published,
-                bits,
-                {**shown, "questions": questions, "summary": event.summary},
-            )
+            kept = {**shown, "questions": questions, "summary": event.summary}
+            self._past.note(event.step, event.schedule.releases, event.published, bits, kept)
         self._change(
             people=event.people,
             next_step=event.step + 1,
@@ -400,7 +479,7 @@ class StatusBoard(Observer):
             questions=questions,
         )
 
-    def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:
+    def _hidden(self, before: HiddenByHour, event: StepClosed) -> HiddenByHour:
         if self._about is None:
             return before
         return with_step(before, sigmas_of(event, self._adversary), hour_of(event.step, self._about))
@@ -428,23 +507,21 @@ def _decision(event: StepClosed) -> str | None:
     over = None if event.summary is None else event.summary.over_limit
     if event.why is not None:
         return decision_in_words(event.why, over)
-    return (
-        None
-        if over is None
-        else f"Released as configured; the rule decides nothing. {over_limit_in_words(over)}."
-    )
+    if over is None:
+        return None
+    return f"Released as configured; the rule decides nothing. {over_limit_in_words(over)}."
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
-    published, attack = len(event.published), summary.attack
+    published, means = len(event.published), Moment.of(summary)
     return StepLine(
         step=event.step,
         published=published,
         suppressed=len(event.schedule.releases) - published,
         mean_risk=summary.mean_risk,
         mean_baseline=summary.mean_baseline,
-        attack=None if attack is None else (attack.success, attack.low, attack.high),
-        mean_crowd=None if summary.crowd is None else summary.crowd.mean_risk,
+        attack=means.attack,
+        mean_crowd=means.crowd,
         risk=tuple(summary.risk.get(each, 0.0) for each in _MOVED),
         baseline=tuple(summary.baseline.get(each, 0.0) for each in _MOVED),
         over=None if summary.over_limit is None else summary.over_limit.now,
@@ -454,12 +531,13 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
 _MOVED = ("0.5", "0.9", "1.0")  # quantiles whose movement the page shows
 
 
-def _distribution(standing: Standing) -> Distribution:
-    counted = (
-        np.histogram(values, BINS, (0.0, 1.0), weights=standing.people_each)[0].tolist()
-        for values in (standing.risk, standing.baseline)
-    )
-    return Distribution(*map(tuple, counted))
+def _distribution(standing: Standing) -> dict[str, list[int]]:
+    return {
+        name: np.histogram(getattr(standing, name), BINS, (0.0, 1.0), weights=standing.people_each)[
+            0
+        ].tolist()
+        for name in ("risk", "baseline")
+    }
 
 
 def _silent(sensor: Sensor) -> SensorLine:

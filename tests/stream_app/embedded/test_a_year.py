@@ -15,7 +15,7 @@ from models.priors import law_at
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.report import make_report
 from stream_app.setup.run_folder.description import changes_in
-from stream_app.setup.run_folder.record import read_entries
+from stream_app.setup.run_folder.record import periods, read_entries
 from tests.stream_app.a_year import (
     FIRST,
     HALF_DAY,
@@ -68,7 +68,8 @@ def test_the_record_of_a_year_says_what_changed_when_and_why(grown: Path) -> Non
     """In words, also in the report and by its periods; nothing is missing."""
     checked = check_run(grown)
     assert checked.is_whole, checked.faults
-    assert [(each.first, each.entry is None) for each in checked.periods()][:2] == [(0, True), (120, False)]
+    found = periods(checked.entries, checked.released)
+    assert [(each.first, each.entry is None) for each in found][:2] == [(0, True), (120, False)]
     entries = read_entries(grown / "record.jsonl")
     said = {
         each.step: ([change.words for change in own], each.reason)

@@ -290,7 +290,7 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
     """On the worker's page, in its metrics and in every summary; a measured prior ends it."""
     accounts, registry = PartitionAccounts(0, deployment), CollectorRegistry()
     metrics = AccountMetrics(registry, deployment.registry.sensors, (0.5,), 1e-6)
-    watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
+    watch = AccountWatch(metrics, AccountCounters(registry, metrics))
 
     def change(people: Population, names: list[str]) -> str:
         """What the page says once these people are loaded."""
@@ -365,7 +365,7 @@ def test_a_worker_raises_the_ceilings_of_refuted_priors_and_says_so(deployment: 
         accounts, registry = PartitionAccounts(0, own), CollectorRegistry()
         enter(accounts, dict(people))
         metrics = AccountMetrics(registry, own.registry.sensors, (0.5,), 1e-6, settings=settings)
-        watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
+        watch = AccountWatch(metrics, AccountCounters(registry, metrics))
         watch.owns([accounts])
         for step in steps_of(own, 6):
             accounts.apply(Decided(step))

@@ -73,7 +73,6 @@ def worker_of(folder: Path, steps: int, **asked: object) -> tuple[list[Partition
     watch = AccountWatch(
         Observers([metrics, Watching()]),
         AccountCounters(registry, metrics),
-        NAMES,
         now_seconds=iter(range(99)).__next__,
     )
     partitions = [PartitionAccounts(number, deployment) for number in range(2)]

@@ -67,8 +67,9 @@ def test_a_rule_relaxed_in_mid_run_leaves_a_trace_with_step_name_and_reason(whol
     assert rules == [0.1, 0.9]
     assert begun.facts["people"] == 6
     assert begun.facts["priors"] == changed.facts["priors"]
-    assert [(each.first, each.until) for each in check_run(whole).periods()] == [(0, 6), (6, 12)]
-    assert check_run(whole).faults == ()
+    checked = check_run(whole)
+    assert [(p.first, p.until) for p in periods(checked.entries, checked.released)] == [(0, 6), (6, 12)]
+    assert checked.faults == ()
 
 
 @pytest.mark.slow
@@ -226,7 +227,10 @@ def test_a_folder_of_a_version_without_a_record_is_taken_over_from_its_next_step
     run_on(folder, [lines_of(DAY)])
     found = check_run(folder)
     assert found.faults == ()
-    assert [(p.first, p.until, p.entry is None) for p in found.periods()] == [(0, 6, True), (6, 12, False)]
+    assert [(p.first, p.until, p.entry is None) for p in periods(found.entries, found.released)] == [
+        (0, 6, True),
+        (6, 12, False),
+    ]
 
 
 def test_periods_are_without_gaps_and_follow_each_other(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -
     found = []
     for share in shares:
         shown = Shown()
-        watch = AccountWatch(shown, Uncounted(), NAMES, now_seconds=iter(range(10**6)).__next__)  # type: ignore[arg-type]
+        watch = AccountWatch(shown, Uncounted(), now_seconds=iter(range(10**6)).__next__)  # type: ignore[arg-type]
         owned = [PartitionAccounts(partition, deployment) for partition in share]
         for accounts in owned:
             names = [name for name in PEOPLE if partition_of(name, partitions) == accounts.partition]

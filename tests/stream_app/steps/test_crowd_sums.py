@@ -270,7 +270,7 @@ def test_an_account_worker_shows_the_ceilings_of_all_its_partitions(tmp_path: Pa
         accounts.change(accounts.newcomers(own))
     shown = Shown()
     ticks = iter(range(10**6)).__next__
-    watch = AccountWatch(shown, Uncounted(), NAMES, now_seconds=ticks)  # type: ignore[arg-type]
+    watch = AccountWatch(shown, Uncounted(), now_seconds=ticks)  # type: ignore[arg-type]
     watch.owns(owned)
     for line in (tmp_path / "out" / "decisions.jsonl").read_bytes().splitlines():
         decided = deployment.decided(StepDecision.model_validate_json(line))

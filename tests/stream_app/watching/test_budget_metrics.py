@@ -76,12 +76,12 @@ def test_a_limit_that_decides_nothing_is_watched_by_the_accounts(kind: type[Engi
     """Embedded and on Kafka, until an account worker's people are gone; without a limit nobody is over it."""
     shown, unlimited = Shown(kind, share=0.29, added=0.25), Shown(kind)
     for each in (shown, unlimited):
-        each.metrics.started(RunStarted(5, 0, (), VIEW))
+        each.metrics.started(RunStarted(5, 0, VIEW))
         each.metrics.closed(closed(0))
     assert shown.people == (2.0, 0.0, 0.29 * 5)
     assert unlimited.people == (0.0, 0.0, 0.0)
     if kind is AccountMetrics:
-        shown.metrics.started(RunStarted(0, 1, ()))
+        shown.metrics.started(RunStarted(0, 1))
         assert shown.people == (0.0, 0.0, 0.0)
 
 
@@ -91,13 +91,13 @@ def test_who_is_over_a_limit_that_decides_is_no_forecast() -> None:
         reason=BudgetReason.CONTRADICTION, people=5, allowed=1, natural=2, over=3, cleared=0, rounds=1
     )
     worker = Shown(AccountMetrics, mechanism="budget", share=0.2, added=0.25)
-    worker.metrics.started(RunStarted(5, 0, (), VIEW))
+    worker.metrics.started(RunStarted(5, 0, VIEW))
     worker.metrics.closed(closed(0))
     assert worker.people == (2.0, 0.0, 0.2 * 5)
     assert worker.value("people_ever_over_limit") == 2
     assert worker.value("people_over_limit_forecast", by="releases") == 0
     both = Shown(EngineMetrics, mechanism="budget", share=0.2, added=0.25)
-    both.metrics.started(RunStarted(5, 0, (), VIEW))
+    both.metrics.started(RunStarted(5, 0, VIEW))
     both.metrics.closed(replace(closed(0), why=why))
     assert both.people == (2.0, 0.0, 1.0)
     assert both.value("people_over_limit_forecast", by="releases") == 3

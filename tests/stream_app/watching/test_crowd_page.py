@@ -21,7 +21,7 @@ from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.watching.events import Observer, Observers, StepClosed
-from stream_app.watching.metrics import CrowdMetrics, EngineMetrics, HiddenLine, hour_of, with_step
+from stream_app.watching.metrics import CrowdMetrics, EngineMetrics, hour_of, with_step
 from stream_app.watching.prior_notes import crowd_note
 from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.web.status import PeopleBoard, StatusBoard
@@ -125,14 +125,14 @@ def test_the_page_says_what_is_presumed_of_personas_and_strangers(tmp_path: Path
     assert status.crowd == crowd_note(adversary, personas().everybody - 1, of_personas=True)
     assert status.crowd in read_run(tmp_path / "out").condition_against(adversary)
     assert status.crowd[1:] in unescape(render(status, shown.settings))
-    (line,) = [line for line in status.hidden if line.sensor == STRANGERS["sensor"]]
-    by_hour = {hour: sigma for hour, sigma in enumerate(line.sigmas) if sigma is not None}
+    sigmas = status.hidden[STRANGERS["sensor"]]
+    by_hour = {hour: sigma for hour, sigma in enumerate(sigmas) if sigma is not None}
     assert {hour for hour in by_hour if 2 <= hour < 6}
     bare = {**BEHIND, "crowd": {"known": 1, "least": 0.9}}
     fewer = Shown(tmp_path / "bare", people=personas(), **bare, **HOURLY).board.read()
-    (other,) = [line for line in fewer.hidden if line.sensor == STRANGERS["sensor"]]
+    others = fewer.hidden[STRANGERS["sensor"]]
     for hour, sigma in by_hour.items():
-        assert (sigma > (other.sigmas[hour] or 0.0)) is (2 <= hour < 6)
+        assert (sigma > (others[hour] or 0.0)) is (2 <= hour < 6)
 
 
 def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown, tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
 
 
 def test_of_many_sensors_the_plain_page_shows_those_where_the_crowd_hides_least(shown: Shown) -> None:
-    lines = tuple(HiddenLine(f"gate {number}", (None, 1.0 + number)) for number in reversed(range(60)))
-    page = render(dataclasses.replace(shown.board.read(), hidden=lines), shown.settings)
+    hidden = {f"gate {number}": (None, 1.0 + number) for number in reversed(range(60))}
+    page = render(dataclasses.replace(shown.board.read(), hidden=hidden), shown.settings)
     table = page.split("How much the crowd hides</h2>")[1].split("</table>")[0]
     assert "The 50 of 60 sensors where it hides least." in table
     assert ">gate 0</td>" in table
@@ -174,12 +174,12 @@ def test_of_many_sensors_the_plain_page_shows_those_where_the_crowd_hides_least(
 
 def test_hours_keep_the_least_that_was_hidden() -> None:
     """By the hour of the day in UTC that a step begins in."""
-    lines = with_step((), {"B": 2.0, "A": 1.0}, 3)
-    lines = with_step(lines, {"B": 0.5}, 3)
-    lines = with_step(lines, {"B": 4.0}, 4)
-    assert [line.sensor for line in lines] == ["A", "B"]
-    assert lines[1].sigmas[3:5] == (0.5, 4.0)
-    assert lines[0] == HiddenLine("A", (None,) * 3 + (1.0,) + (None,) * 20)
+    hidden = with_step({}, {"B": 2.0, "A": 1.0}, 3)
+    hidden = with_step(hidden, {"B": 0.5}, 3)
+    hidden = with_step(hidden, {"B": 4.0}, 4)
+    assert list(hidden) == ["A", "B"]
+    assert hidden["B"][3:5] == [0.5, 4.0]
+    assert hidden["A"] == [None] * 3 + [1.0] + [None] * 20
     assert hour_of(25, settings(step_seconds=3600)) == 1
     assert hour_of(2, settings(step_seconds=1800, origin="1970-01-01T22:30:00Z")) == 23
 
@@ -210,7 +210,9 @@ def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path
     assert "Yes, if habits are as assumed, and if the 29 others move independently" in text
     assert "an adversary who does not know where the others are (setting adversary)" in text
     assert "Highest ceiling against that adversary, over all people and steps" in text
-    judged, informed = (max(each.risk["1.0"] for each in some) for some in (log.judged, log.summaries))
+    judged, informed = (
+        max(each.risk["1.0"] for each in some) for some in (log.judged_against(log.adversary), log.summaries)
+    )
     assert judged < informed
     assert f"<td>{ceiling_in_words(judged)}</td>" in text
 

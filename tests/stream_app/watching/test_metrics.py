@@ -97,7 +97,7 @@ def test_every_documented_metric_is_there_at_zero_from_the_start(watched: Watche
 
 def test_a_closed_step_is_counted_and_its_risks_shown(watched: Watched) -> None:
     """Counters move by what the step held; gauges take the summary's figures."""
-    watched.metrics.started(RunStarted(people=200, next_step=0, sensors=()))
+    watched.metrics.started(RunStarted(people=200, next_step=0))
     watched.metrics.closed(closed(0))
     watched.metrics.closed(closed(1))
     assert watched.value("tallyguard_steps_closed_total") == 2
@@ -193,7 +193,7 @@ def test_a_region_speaks_of_its_own_sensors_and_those_of_one_that_is_gone_are_fo
     street = StepSchedule(0, (SensorRelease(SENSORS[2], GAUSSIAN),))
     metrics.closed(replace(closed(0), schedule=street, missing=(), sensors=frozenset({"mill street"})))
     assert errors() == [error, math.inf, error]
-    metrics.started(RunStarted(0, 1, tuple(sensor.name for sensor in SENSORS)))
+    metrics.started(RunStarted(0, 1))
     assert errors() == [0.0, 0.0, 0.0]
 
 
@@ -207,7 +207,7 @@ def test_a_sensor_that_is_switched_off_reveals_nothing() -> None:
     def shown() -> float | None:
         return registry.get_sample_value("tallyguard_sensor_information_bits", {"sensor": "station"})
 
-    metrics.started(RunStarted(people=200, next_step=0, sensors=(), view=view))
+    metrics.started(RunStarted(people=200, next_step=0, view=view))
     metrics.closed(closed(0))
     assert shown() == 1.5
     bits = {"school": 0.5}
@@ -215,7 +215,7 @@ def test_a_sensor_that_is_switched_off_reveals_nothing() -> None:
     assert shown() == 0
     bits = {"station": 1.5}
     metrics.closed(closed(2))
-    metrics.started(RunStarted(people=0, next_step=3, sensors=()))
+    metrics.started(RunStarted(people=0, next_step=3))
     assert shown() == 0
 
 
@@ -262,12 +262,12 @@ def test_an_account_worker_that_stands_by_shows_nobody_and_does_not_run() -> Non
     registry = CollectorRegistry()
     metrics = AccountMetrics(registry, SENSORS, (0.01, 0.5), 1e-6)
     view = cast(PeopleView, SimpleNamespace(sensor_information_bits=lambda schedule: {}, assumed=None))
-    metrics.started(RunStarted(people=200, next_step=0, sensors=(), view=view))
+    metrics.started(RunStarted(people=200, next_step=0, view=view))
     metrics.lag.set(7)
     metrics.closed(closed(0))
     assert registry.get_sample_value("tallyguard_running") == 1
     assert registry.get_sample_value("tallyguard_risk_mean") == 0.11
-    metrics.started(RunStarted(people=0, next_step=0, sensors=()))
+    metrics.started(RunStarted(people=0, next_step=0))
     for name in ("running", "people", "risk_mean", "added_risk_mean", "accountant_lag_steps"):
         assert registry.get_sample_value(f"tallyguard_{name}") == 0, name
     for name, labels in (

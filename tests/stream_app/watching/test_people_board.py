@@ -33,7 +33,7 @@ _FEW = 1  # each is accounted once more for every release
 def of_board(board: PeopleBoard) -> tuple[PeopleView, tuple[StepSchedule, ...]]:
     view, steps = board._view, board._log.steps
     assert view is not None
-    return view, steps[-view.horizon :]
+    return view, steps[-view.settings.horizon :]
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_a_release_is_charged_with_what_the_ceiling_falls_by_without_it(
     for person, pseudonym in enumerate(standing.pseudonyms[:_FEW]):
         explained = view.explain(person, steps)
         for within in (0.0, RADIUS):
-            monkeypatch.setattr(PeopleView, "within_nats", within)
+            monkeypatch.setattr(view, "settings", replace(view.settings, within_nats=within))
             shown = board.why(pseudonym)
             assert shown is not None
             assert shown["certified"] == ceiling_within(within, explained.certified) >= shown["baseline"]

@@ -51,7 +51,7 @@ def test_readiness_says_why_not_until_priors_are_loaded(server: WebServer, board
     status, body = get(server, "/-/ready")
     assert (status, json.loads(body)["ok"]) == (503, False)
     assert json.loads(body)["reason"] == "priors are being loaded"
-    board.started(RunStarted(people=7, next_step=0, sensors=()))
+    board.started(RunStarted(people=7, next_step=0))
     assert get(server, "/-/ready")[0] == 200
     board.stopped(RunStopped(next_step=4, reason="end of input"))
     status, body = get(server, "/-/ready")
@@ -74,7 +74,7 @@ def test_metrics_are_served_in_the_exposition_format(server: WebServer) -> None:
 
 def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer, board: StatusBoard) -> None:
     """The figures of the summary are on the page in words, newest step first, refreshing while it runs."""
-    board.started(RunStarted(people=200, next_step=0, sensors=()))
+    board.started(RunStarted(people=200, next_step=0))
     board.closed(closed(0))
     board.closed(closed(1))
     board.rejected(Reason.NOT_JSON)

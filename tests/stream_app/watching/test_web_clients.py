@@ -33,7 +33,7 @@ EVENTS = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def board() -> StatusBoard:
     """A running engine with a thousand sensors: a picture that no socket swallows whole."""
     board = StatusBoard(tuple(Sensor(f"sensor {i}" + "x" * 500, (i,), "all") for i in range(3000)))
-    board.started(RunStarted(people=7, next_step=0, sensors=()))
+    board.started(RunStarted(people=7, next_step=0))
     board.closed(closed(0))
     return board
 
