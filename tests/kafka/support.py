@@ -214,8 +214,8 @@ class OnKafka:
 
     def produce(self, lines: Iterable[bytes], per_second: float | None = None) -> None:
         with writing(self.connection) as producer:
-            most = {"region_of": self.regions, "max_ahead": self.settings.max_ahead}
-            produce(producer, self.topics, lines, Pace(per_second), **most)
+            ahead, pace = self.settings.max_ahead, Pace(per_second)
+            produce(producer, self.topics, lines, pace, region_of=self.regions, max_ahead=ahead)
 
     def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None:
         """One record, whatever it is."""
