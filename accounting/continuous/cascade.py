@@ -129,6 +129,7 @@ class Units:
 # that what is kept changes no figure.
 
 _MOST_BYTES = 64 * 2**20
+_MOST_WINDOWS = 1024  # of few people, whose figures take less room than the windows: a week of hours, several ways
 
 _Step = tuple[SeenSteps, Published | None]
 
@@ -147,7 +148,7 @@ class RepeatedWindows:
         self.steps = steps
         self._period = lcm(*np.unique(accounts.population.slots).tolist())
         self._shape = accounts.since.size, KEPT
-        self._most = _MOST_BYTES // max(1, 8 * accounts.since.size * KEPT)
+        self._most = min(_MOST_WINDOWS, _MOST_BYTES // max(1, 8 * accounts.since.size * KEPT))
         self._windows: OrderedDict[_Window, tuple[tuple[_Step, ...], Floats]] = OrderedDict()
 
     def refine(

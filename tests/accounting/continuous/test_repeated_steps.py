@@ -102,6 +102,18 @@ def test_equal_releases_have_one_view():
     assert view_of(first, LOCATIONS) is not view_of(first[:1], LOCATIONS)
 
 
+def test_of_windows_that_never_come_again_only_the_last_ones_are_kept(monkeypatch):
+    """However few people they are of: a run that never repeats itself must not grow with its steps."""
+    monkeypatch.setattr(cascade, "_MOST_WINDOWS", 5)
+    population = deciding.people(np.random.default_rng(8), 3, LOCATIONS)
+    one = ContinuousAccountant(population, HorizonSettings(4, 1, (0.001,), vectors=8))
+    sensors = [Sensor(f"s{k}", (k, k + 4)) for k in range(4)]
+    for t in range(80):
+        noise = Gaussian(0.7 + t / 1000)
+        one.apply(StepSchedule(t, tuple(SensorRelease(each, noise) for each in sensors)))
+    assert len(one._windows._windows) == 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("operations", [None, 12_000_000])
 def test_windows_that_come_again_are_refined_once_and_no_bit_changes(operations, monkeypatch):
