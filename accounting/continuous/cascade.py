@@ -129,7 +129,7 @@ class Units:
 # that what is kept changes no figure.
 
 _MOST_BYTES = 64 * 2**20
-_MOST_WINDOWS = 1024  # of few people, whose figures take less room than the windows: a week of hours, several ways
+_MOST_WINDOWS = 1024  # a week of hours, in several ways: few people take less room than their windows do
 
 _Step = tuple[SeenSteps, Published | None]
 
