@@ -467,7 +467,7 @@ class CrowdAccount:
     @property
     def not_reached(self) -> int:
         """People whose risk the bound at levels could have lowered if the last step's work had sufficed."""
-        return int(np.count_nonzero(self._risks.is_unreached))
+        return int(self.people_each[self._risks.is_unreached].sum())
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, against the crowd adversary."""

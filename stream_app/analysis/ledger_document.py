@@ -246,6 +246,7 @@ def _reconstruction(
         else:
             log = ReleaseLog.of(in_single_steps(step, sensors) for step in log.steps)
     statement = read_reconstruction(log, population, horizon, progress)
+    risks = Ranked(statement.risk, statement.people_each)
     return {
         "horizon": horizon.horizon,
         "mistakes": horizon.mistakes,
@@ -254,7 +255,7 @@ def _reconstruction(
         "added": _quantiles(statement.added, statement.people_each),
         "baseline": _quantiles(statement.baseline, statement.people_each),
         "highest_ever": _quantiles(statement.highest, statement.people_each),
-        "at_risk": {f"{level:g}": int((statement.risk >= level).sum()) for level in horizon.thresholds},
+        "at_risk": {f"{level:g}": count for level, count in risks.reached(horizon.thresholds).items()},
     }
 
 

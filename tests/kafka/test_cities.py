@@ -107,10 +107,11 @@ def ruled(folder: Path, busy: str) -> Path:
     """A rule kept in the crowd, of personas in doubt and strangers at a sensor; all may be counted again."""
     config = folder / "city" / "tallyguard.toml"
     text = config.read_text().replace('mechanism = "gaussian"', 'mechanism = "budget"')
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("sigma"))
+    text = "\n".join(line for line in text.splitlines() if not line.startswith(("sigma", "sharpen_op")))
     config.write_text(
         f"""adversary = "crowd"
 listen = ""
+sharpen_operations = 4_000_000
 {text}
 [release.budget]
 added = 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -170,6 +171,13 @@ def test_work_is_limited_and_who_was_not_reached_is_counted() -> None:
         each.apply_all(steps)
     assert 0 < few.summary().not_reached < 50
     assert (few.risk() < fast.risk()).sum() == 50 - few.summary().not_reached
+    weighed = replace(people(50), weights=np.full(50, 7.0))
+    personas = BothAccounts(
+        weighed, CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0, operations=500_000)
+    )
+    personas.apply_all(steps)
+    assert personas.summary().not_reached > 50
+    assert personas.summary().not_reached % 7 == 0
     assert (few.risk() >= whole.risk()).all()
     assert few.risk().max() == fast.risk().max()
     summary = whole.summary()

@@ -62,6 +62,24 @@ def test_a_planned_schedule_is_read_in_full(tallyguard: Tallyguard, tmp_path: Pa
     assert document["reconstruction"]["people"] == 2
 
 
+def test_a_persona_counts_as_often_as_it_stands_for_people(tallyguard: Tallyguard, tmp_path: Path) -> None:
+    """In every figure: who is at or above a threshold, too."""
+    two = json.loads(json.dumps(TWO_PEOPLE))
+    for person, weight in zip(two["people"], (3.0, 40.0), strict=True):
+        person["weight"] = weight
+    weighed = tmp_path / "personas.json"
+    weighed.write_text(json.dumps(two))
+    plan = schedule(tmp_path, [NOISED] * 3)
+    document = ledger_of(tallyguard, plan, weighed, "--horizon", "3", "--mistakes", "1")
+    found = document["reconstruction"]
+    risk = _accountant(load_population(weighed), plan).risk()
+    assert found["people"] == 43
+    assert found["at_risk"] == {
+        level: int(np.array([3, 40])[risk >= float(level)].sum()) for level in found["at_risk"]
+    }
+    assert set(found["at_risk"].values()) & {3, 40, 43}
+
+
 def _half_over(square: float):  # type: ignore[no-untyped-def]
     from fractions import Fraction
 
