@@ -16,7 +16,15 @@ import numpy as np
 
 from accounting.bounds.noised.levels_bound import LEVELS
 from accounting.bounds.noised.sandwich_bound import SANDWICH
-from accounting.bounds.patterns import LEAST_PATTERN, Size, affordable_vectors, trajectories, usable_order
+from accounting.bounds.patterns import (
+    LEAST_PATTERN,
+    Size,
+    Trajectories,
+    affordable_vectors,
+    shown_optimum,
+    trajectories,
+    usable_order,
+)
 from accounting.bounds.patterns.frontier_bound import least_raw_success
 from accounting.bounds.patterns.moment import moment_kernel
 from accounting.bounds.patterns.raw_success_kernel import unobserved
@@ -82,6 +90,17 @@ def _fill_kept_sets(
         moment = moment_kernel(person, hits, mistakes, order, least_pattern, powers)
         values[i, 0] = min(success, moment, divergence_root(information, guess))
         values[i, 1] = information
+
+
+@pjit(lambda values, *_: values.shape[0])
+def _lower_to_optima(
+    begin: int, end: int, values: Floats, everything: Trajectories, sensors: SensorSteps, kept: Flags
+) -> None:
+    """Lower the success bounds of kept sets to the true optimum, by all trajectories."""
+    own_label = np.arange(1, sensors.always.shape[1] + 1)
+    for i in range(begin, end):
+        labels = np.where(kept_hits(sensors, kept[i]), own_label, 0)
+        values[i, 0] = min(values[i, 0], shown_optimum(everything, labels))
 
 
 _MOST_WALKED = 1 << 16  # patterns of hits up to which each set's are walked to the lightest
@@ -219,9 +238,7 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
             return None
     values = _all_values(question, sensors, sets, guess, for_all)
     if everything is not None:
-        own_label = np.arange(1, question.exposure.place_count + 1)
-        optima = [everything.optimum(kept_hits(sensors, which) * own_label) for which in sets.kept]
-        values[:, 0] = np.minimum(values[:, 0], optima)
+        _lower_to_optima(values, everything, sensors, sets.kept)
     success, information = _expected(values, sets.probability, rest, raw)
     return Erasure(min(1.0, success), information)
 

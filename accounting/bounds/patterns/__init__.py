@@ -3,7 +3,7 @@
 # mypy: implicit-reexport
 # ruff: noqa: F401
 
-from accounting.bounds.patterns.exact import EXACT, trajectories
+from accounting.bounds.patterns.exact import EXACT, Trajectories, shown_optimum, trajectories
 from accounting.bounds.patterns.frontier_bound import FRONTIER, MOST_LAWS, least_raw_success
 from accounting.bounds.patterns.moment import (
     LEAST_PATTERN,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from math import comb, exp
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
-from models.numerics.arrays import Flags, Floats, Integers, Integers32
+from models.numerics.arrays import Flags, Floats, Integers
 from models.numerics.jit import jit
 from models.priors.chain import LocalChain
 
@@ -85,8 +83,7 @@ MOST_OPERATIONS = 1e8  # a fifth of a second
 _ROUNDING = 1e-12  # sums of up to 2^20 probabilities, each rounded
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
+class Trajectories(NamedTuple):
     """Every trajectory of a short horizon that is possible, (N, T), with its probability (N,).
 
     ``guessed`` (N, T) is what must not be guessed of each, one of ``labels``: the places, as a rule.
@@ -98,21 +95,24 @@ class Trajectories:
     probability: Floats
     shifts: Integers
 
-    @cached_property
+    @property
     def operations(self) -> float:
         """Work of one optimum."""
         return float(self.paths.size) * len(self.shifts)
 
-    def optimum(self, labels: NDArray[np.int_] | Integers32) -> float:
-        """Best success of an adversary who sees the label (T, K) of the place in each step."""
-        seen = np.zeros(len(self.paths), dtype=np.int64)
-        for t, row in enumerate(labels):
-            seen = seen * (int(row.max()) + 1) + row[self.paths[:, t]]
-        order = np.argsort(seen, kind="stable")
-        success = enumerated_optimum(
-            self.guessed[order], self.probability[order], seen[order], self.labels, self.shifts
-        )
-        return min(1.0, float(success) * (1.0 + _ROUNDING))
+
+@jit
+def shown_optimum(everything: Trajectories, labels: Integers) -> float:
+    """Best success of an adversary who sees the label (T, K) of the place in each step."""
+    paths, seen = everything.paths, np.zeros(len(everything.paths), dtype=np.int64)
+    for t in range(labels.shape[0]):
+        labels_there = labels[t].max() + 1
+        for n in range(seen.size):
+            seen[n] = seen[n] * labels_there + labels[t, paths[n, t]]
+    order = np.argsort(seen, kind="mergesort")
+    guessed, probability = everything.guessed[order], everything.probability[order]
+    success = enumerated_optimum(guessed, probability, seen[order], everything.labels, everything.shifts)
+    return min(1.0, success * (1.0 + _ROUNDING))
 
 
 def trajectories(question: Question) -> Trajectories | None:
@@ -134,7 +134,9 @@ def trajectories(question: Question) -> Trajectories | None:
         probability = reached[before, place]
     if float(paths.size) * near > MOST_OPERATIONS:
         return None
-    chosen = np.take_along_axis(guessed, paths.T, axis=1).T if exposure.is_labelled else paths
+    chosen = paths
+    if exposure.is_labelled:
+        chosen = np.ascontiguousarray(np.take_along_axis(guessed, paths.T, axis=1).T.astype(np.int64))
     return Trajectories(labels, paths, chosen, probability, guesses_near(steps, labels, mistakes, near))
 
 
@@ -147,7 +149,7 @@ def exact_bound(question: Question) -> float | None:
     exposure, mistakes = question.exposure, question.mistakes
     everything = question.once(trajectories)
     if everything is not None and (mistakes > 0 or exposure.is_refined or exposure.is_labelled):
-        return everything.optimum(exposure.labels)
+        return shown_optimum(everything, exposure.labels.astype(np.int64))
     if mistakes > 0 or exposure.is_labelled:
         return None
     log_success = renewal_optimum(exposure.person, exposure.start[np.newaxis], exposure.hits)

@@ -458,7 +458,9 @@ def test_the_digest_that_is_shown_does_not_depend_on_refused_counts(
     """A sender who guessed somebody else's count right, or wrong, sees the same report and digest."""
     pages, heads, records = [], [], []
     for guess in (5, 6):
-        folder = _ended_with(tmp_path / str(guess) / "same" / "out", guess, settings={"release": release})
+        folder = _ended_with(
+            tmp_path / str(guess) / "same" / "out", guess, settings={"release": release, "sharpen": False}
+        )
         shown = tallyguard("verify", str(folder), "--json").document
         heads.append(shown["head"])
         pages.append(report_of(tallyguard, folder))
@@ -495,7 +497,7 @@ def test_the_report_says_that_a_run_was_taken_over(tmp_path: Path, tallyguard: T
     from tests.watching.page_text import text_of_page
 
     folder = tmp_path / "out"
-    run_on(folder, [lines_of(DAY)])
+    run_on(folder, [lines_of(DAY)], settings={"sharpen": False})
     run = json.loads((folder / "run.json").read_text())
     assert "taken_over" not in run
     facts = {**run, "taken_over": [{"from_step": 12, "reason": "the backup was older"}]}
