@@ -468,7 +468,7 @@ def _moves_of_states(
     for step in np.flatnonzero(known).tolist():
         if step == 0 or not known[step - 1] or not law.any():
             law = np.where(chain.places == places[step], chain.start[slots[step]], 0.0)
-        following = law @ rows[slots[step]] / (law.sum() or 1.0)
+        following = (law[:, np.newaxis] * rows[slots[step]]).sum(axis=0) / (law.sum() or 1.0)
         law = np.where(chain.places == places[step + 1], following, 0.0)
         probability = float(law.sum())
         if not probability > 0.0:

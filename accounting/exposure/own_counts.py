@@ -209,7 +209,7 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> Floats:
     here = np.isin(exposure.chain.places, sensor.locations)
     for step in range(release.first, release.last + 1):
         if step > release.first:
-            reached = reached @ dense_matrix(exposure.chain, exposure.slot(step - 1))
+            reached = _stepped(reached, dense_matrix(exposure.chain, exposure.slot(step - 1)))
         reached[:, here] = _raised(reached[:, here], 1)
     return np.asarray(reached.sum(axis=1))
 
@@ -227,8 +227,13 @@ def _move(reached: Floats, matrix: Floats, counted: Integers) -> Floats:
     """One fine move: masses (L + 1, K) by count so far and place."""
     moved = np.zeros_like(reached)
     for times in np.unique(counted):
-        moved += _raised(reached @ np.where(counted == times, matrix, 0.0), int(times))
+        moved += _raised(_stepped(reached, np.where(counted == times, matrix, 0.0)), int(times))
     return moved
+
+
+def _stepped(reached: Floats, matrix: Floats) -> Floats:
+    """``reached @ matrix``; an algebra library would add in another order on another machine."""
+    return np.asarray((reached[:, :, np.newaxis] * matrix).sum(axis=1))
 
 
 def _raised(reached: Floats, times: int) -> Floats:
@@ -295,7 +300,7 @@ def _moved_together(mass: Floats, matrix: Floats, times: Sequence[Integers]) -> 
     found = np.zeros_like(mass)
     for each in np.unique(added[:, matrix > 0.0], axis=1).T:
         counted = np.where((added == each[:, np.newaxis, np.newaxis]).all(axis=0), matrix, 0.0)
-        moved = np.tensordot(counted.T, mass, axes=1)
+        moved = np.asarray(sum(map(np.multiply.outer, counted, mass)))
         for axis, number in enumerate(each.tolist(), start=1):
             moved = np.moveaxis(_raised(np.moveaxis(moved, axis, 0), number), 0, axis)
         found += moved

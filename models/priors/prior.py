@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
+from operator import matmul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -462,14 +463,16 @@ def law_at(
         return np.asarray(chain.start[slot_of(step)])
     if law is None:
         law = chain.start[slot_of(begin)]
-    moves = [matrix.toarray() for matrix in transition_matrices(chain)]
+    moves = transition_matrices(chain)  # sparse: an algebra library adds in another order on another machine
     if calendar is not None:
         by = calendar.moves(slots, first_slot + begin, step - begin).by.tolist()
     else:  # whole cycles at once
+        from scipy.sparse.linalg import matrix_power  # takes long to import
+
         cycle = [(first_slot + begin + number) % slots for number in range(slots)]
         cycles, rest = divmod(step - begin, slots)
-        whole = reduce(np.matmul, [moves[slot] for slot in cycle])
-        law, by = law @ np.linalg.matrix_power(whole, cycles), cycle[:rest]
+        whole = reduce(matmul, [moves[slot] for slot in cycle])
+        law, by = law @ matrix_power(whole, cycles), cycle[:rest]
     for slot in by:
         law = law @ moves[slot]
     return np.asarray(law)
