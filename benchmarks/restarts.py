@@ -20,7 +20,6 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -248,13 +247,14 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
             length = log.tell()
         digest = digests_of(whole_lines(output / f"{name}.jsonl"), [length])[length]
         digests = {**commit.digests, name: str(digest)}
-        commit = replace(commit, lengths={**commit.lengths, name: length}, digests=digests)
+        commit = commit.model_copy(update={"lengths": {**commit.lengths, name: length}, "digests": digests})
     registry = load_registry(settings.sensors, population.location_names)
     account = PrivacyAccount.load(commit.account)
     account.steps = steps
     window = {**commit.window, "next_step": steps, "steps": []}
     decided = fingerprint_of(_schedule(registry, steps - 1))
-    commit = replace(commit, next_step=steps, window=window, account=account.save(), decided=decided)
+    reached = {"next_step": steps, "window": window, "account": account.save(), "decided": decided}
+    commit = commit.model_copy(update=reached)
     (output / "progress.json").write_bytes(seal(vars(commit)))
     names = load_pseudonym_key(settings, output).pseudonyms(population.people)
     accounts = Accounts.of(settings, settings.horizon_settings(0), population, names)

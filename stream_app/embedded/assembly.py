@@ -326,7 +326,7 @@ def restore_engine(
         people,
         devices=devices,
     )
-    engine.resume(spent, journal.last_commit.devices)
+    engine.resume(journal.last_commit, spent)
     if window.first_revisable < window.next_step:
         decided = journal.accounted(window.first_revisable)
         engine.recall(read(each).schedule for each in decided)

@@ -31,7 +31,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
 from itertools import groupby, islice
@@ -39,6 +38,8 @@ from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import Field
 
 from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
@@ -58,12 +59,7 @@ from stream_app.setup.run_folder.durable import (
     sync_folder,
     whole_lines,
 )
-from stream_app.setup.run_folder.key_record import (
-    RELEASES,
-    REVISED,
-    KeyRecord,
-    check_between_windows,
-)
+from stream_app.setup.run_folder.key_record import KeyRecord, check_between_windows
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest
 from stream_app.setup.run_folder.progress import (
     COMMITTED_ONLY,
@@ -71,6 +67,8 @@ from stream_app.setup.run_folder.progress import (
     MOST_CARRIED,
     QUALITY,
     REJECTED,
+    RELEASES,
+    REVISED,
     RISKS,
     ProgressLog,
     SavedStep,
@@ -79,6 +77,7 @@ from stream_app.setup.run_folder.progress import (
 )
 from stream_app.setup.run_folder.record import RECORD, Author, Entry, Record, check_head
 from stream_app.steps import (
+    Position,
     TierContinuation,
     first_free_step,
     public_release,
@@ -86,7 +85,7 @@ from stream_app.steps import (
     tier_file,
     with_continued,
 )
-from stream_app.wire import ContinuedStep, StepDecision, StepRelease
+from stream_app.wire import BaseMessage, ContinuedStep, StepDecision, StepRelease
 
 # The released steps of an output folder together with what tiers added later received of them.
 #
@@ -251,28 +250,22 @@ class PublishedLog(AheadLog):
             file.close()
 
 
-@dataclass(frozen=True)
-class Commit:
-    """A point to continue from.
+class Commit(Position):
+    """A point to continue from; ``position`` is the input's own, with the ``marks`` of its lines.
 
-    ``position`` is the input's own; ``window`` has the open steps (with counts: the file is for the owner
-    only); ``lengths`` are the bytes of each file that belong to the steps before ``next_step``. ``account``
-    is the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are
-    those of the files' first ``lengths`` bytes and ``record`` names the last entry of the record: they show
-    whether a line was changed or removed. Earlier versions wrote none of these. ``marks`` are those of
-    :class:`stream_app.wire.inputs.LineReader`. ``devices`` is what is kept of watched devices; it has counts.
+    ``lengths`` are the bytes of each file that belong to the steps before ``next_step``, ``digests`` those of
+    these bytes, and ``record`` names the last entry of the record: they show whether a line was changed or
+    removed. Earlier versions wrote neither digests nor record.
     """
 
-    next_step: int = 0
-    position: Mapping[str, Any] = field(default_factory=dict)
-    window: Mapping[str, Any] = field(default_factory=dict)
-    lengths: Mapping[str, int] = field(default_factory=dict)
-    account: Mapping[str, Any] = field(default_factory=dict)
-    decided: str | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
-    record: Mapping[str, Any] = field(default_factory=dict)
+    position: Mapping[str, Any] = Field(default_factory=dict)
+    lengths: Mapping[str, int] = Field(default_factory=dict)
+    digests: Mapping[str, str] = Field(default_factory=dict)
+    record: Mapping[str, Any] = Field(default_factory=dict)
     marks: Sequence[int] = ()
-    devices: Mapping[str, Any] = field(default_factory=dict)
+
+
+_WRITTEN = ("next_step", "position", "window", "lengths", "account", "decided", "digests", "record")
 
 
 class Journal:
@@ -355,18 +348,16 @@ class Journal:
         """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
         yield from _parsed(StepDecision, self._files[DECISIONS].path, first, self.last_commit.next_step)
 
-    def keep(self, log: str, lines: bytes) -> None:
-        """Keep lines of decisions, risks, dead letters (``rejected``) or findings for the next commit."""
-        self._files[log].append(lines)
-
-    def publish(self, release: StepRelease, log: str = RELEASES) -> None:
-        """Keep a release for the next commit, or late and corrected values (``revised``)."""
+    def keep(self, log: str, written: BaseMessage | bytes) -> None:
+        """Keep a message, or whole lines, for the next commit; tiers get their part of what is published."""
         if log not in self._files:
             self._open_revised()
             sync_folder(self.folder)
-        published = self._files[log]
-        assert isinstance(published, PublishedLog)
-        published.publish(release)
+        file = self._files[log]
+        if isinstance(file, PublishedLog) and isinstance(written, StepRelease):
+            file.publish(written)
+        else:
+            file.append(written if isinstance(written, bytes) else written.line())
 
     def commit(
         self,
@@ -395,11 +386,12 @@ class Journal:
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
         found = {"lengths": lengths, "digests": digests, "record": self._record.head}
-        self.last_commit = Commit(**{**vars(reached), **found})
-        said = {key: value for key, value in vars(self.last_commit).items() if value or key != "devices"}
-        marks = said.pop("marks")
+        self.last_commit = commit = reached.model_copy(update=found)
+        said = {name: getattr(commit, name) for name in _WRITTEN}
+        if commit.devices:
+            said["devices"] = commit.devices
         logs = tuple(self._files.values())
-        self._progress.write(said, changed or {}, marks, logs, note, whole=whole, may_wait=may_wait)
+        self._progress.write(said, changed or {}, commit.marks, logs, note, whole=whole, may_wait=may_wait)
 
     def end(self, outcome: str) -> None:
         """The run came to an end by itself: everything is committed, and the record says so."""

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accounting.ledgers import PrivacyAccount
 from models.calendar import Days
 from models.exceptions import TallyguardError
 from models.priors import Population
@@ -153,16 +152,15 @@ def restore_accounts(
     if commit.next_step:
         last = next(map(read, journal.accounted(commit.next_step - 1))).schedule
     try:
-        carried = Spent.carried(commit.account, commit.decided, commit.next_step, last)
+        spent = Spent.carried(commit, last)
     except ValueError as error:
         raise OutputError(
             f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
             "that of others",
             restoring("decisions.jsonl and progress.json"),
         ) from error
-    spent = carried or Spent(PrivacyAccount(groups, days), commit.decided)
     spent.account.open(groups, days)
-    first = 0 if carried is None else min(recent, people.first_to_restore)
+    first = min(recent, people.first_to_restore, spent.next_step)
     reveal = partial(reveal_renewed, people.accounts, folder, journal.record)
     for decided in map(read, journal.accounted(first)):
         schedule = decided.schedule
@@ -170,8 +168,7 @@ def restore_accounts(
         if schedule.step == people.next_step:
             reveal(schedule.step)
         people.restore([decided])
-        if carried is None:
-            spent.charge(schedule)
+        spent.charge(schedule)
         if schedule.step >= recent:
             observer.restored(decided.accounted)
     reveal(people.next_step)

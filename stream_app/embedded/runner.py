@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import AccountingFailedError, InputError
-from stream_app.setup.run_folder.key_record import REVISED
-from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, REJECTED, RISKS
+from stream_app.setup.run_folder.progress import QUALITY, REJECTED, REVISED, RISKS
 from stream_app.steps import (
     Backlog,
     ClosedStep,
@@ -44,7 +43,6 @@ from stream_app.wire import (
     Reason,
     Rejected,
     SteadyTime,
-    decision_of,
     mostly_refused,
     parse,
     reading_parser,
@@ -294,7 +292,7 @@ class EmbeddedRunner:
 
     def _reject(self, rejected: Rejected) -> None:
         """Write a dead letter; those with a private reason are not counted, as a total would show a count."""
-        self._journal.keep(REJECTED, rejected.line())
+        self._journal.keep(REJECTED, rejected)
         if rejected.reason not in PRIVATE_REASONS:
             self._rejected[rejected.reason.value] += 1
             self._observer.rejected(rejected.reason)
@@ -312,21 +310,18 @@ class EmbeddedRunner:
 
     def _keep(self, closed: ClosedStep) -> None:
         """Keep all that follows from a step for the next commit."""
-        decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
-        self._journal.keep(DECISIONS, decision.line())
-        self._journal.publish(closed.release)
-        for release in closed.revised:
-            self._journal.publish(release, REVISED)
+        for log, message in closed.messages():
+            self._journal.keep(log, message)
         step = closed.schedule.step
         summary = closed.summary if self._view.people else None
         if summary is not None:  # named for the owner's file only: observers get the summary without names
-            self._journal.keep(RISKS, self._people.named(summary).line())
+            self._journal.keep(RISKS, self._people.named(summary))
         for block in self._risks.blocks(step, self._people.records()):
             self._journal.keep(RISKS, block)
         for rejected in closed.rejected:
             self._reject(rejected)
         for finding in closed.findings:
-            self._journal.keep(QUALITY, finding.line())
+            self._journal.keep(QUALITY, finding)
         DeviceWatch.warn(closed.findings, "quality.jsonl")
         self._steps += 1
         self._closed.append(closed)
@@ -342,7 +337,7 @@ class EmbeddedRunner:
         self._close_due(is_stopped)
         if not self._engine.is_due():
             for release in self._engine.take_revised():
-                self._journal.publish(release, REVISED)
+                self._journal.keep(REVISED, release)
             for rejected in self._engine.drain():
                 self._reject(rejected)
 
@@ -357,8 +352,9 @@ class EmbeddedRunner:
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
-        input_at, steps_at = vars(lines.reached), window.save_position()
-        reached = Commit(position=input_at, window=steps_at, marks=lines.marks, **self._engine.position())
+        reached = Commit.model_construct(
+            position=vars(lines.reached), marks=lines.marks, **self._engine.position()
+        )
         self._journal.commit(reached, window.take_changed(), whole=is_last, may_wait=may_wait)
         for closed in self._closed:
             latency_seconds = self._clock.monotonic_seconds() - self._received_at

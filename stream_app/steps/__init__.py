@@ -3,7 +3,7 @@
 # mypy: implicit-reexport
 # ruff: noqa: F401
 
-from stream_app.steps.accounts import Accounts, PeopleAccounts, Spent
+from stream_app.steps.accounts import Accounts, PeopleAccounts
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.engine import (
     ClosedStep,
@@ -29,6 +29,7 @@ from stream_app.steps.plan import (
     with_continued,
     with_windows,
 )
+from stream_app.steps.position import Position, Spent
 from stream_app.steps.risk_output import (
     Comparison,
     JsonlRisks,

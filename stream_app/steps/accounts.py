@@ -6,10 +6,10 @@ count. So accounts are brought up to date from a log of decisions alone, and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import AttackedPart, MeanAttack, Shadow, recent_step_count
 from accounting.decisions.what_if import WhatIf
 from accounting.exposure.crowd import StepCrowd
-from accounting.ledgers import PrivacyAccount
 from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import StepSchedule
@@ -30,7 +29,7 @@ from stream_app.steps.policy.people_shards import new_shadow, people_shares
 from stream_app.steps.risk_output import RiskRecords, crowd_message, summary_message, with_worst
 from stream_app.watching.metrics import over_limit_counts
 from stream_app.watching.people import Standing
-from stream_app.wire import OverLimitCounts, RiskSummary, fingerprint_of
+from stream_app.wire import OverLimitCounts, RiskSummary
 
 
 class Accounts(NamedTuple):
@@ -314,41 +313,3 @@ class PeopleAccounts:
             None if crowd is None else crowd.risk()[person],
             () if crowd is None else tuple(map(crowd.decided_by, person.tolist())),
         )
-
-
-class Spent:
-    """What all steps so far have spent on differential privacy; a position carries it from run to run.
-
-    Beside it a position has ``decided``, the fingerprint of the last step, by which it is compared with the
-    log of decisions.
-    """
-
-    def __init__(self, account: PrivacyAccount, decided: str | None = None) -> None:
-        self.account = account
-        self._decided = decided
-        self._last: StepSchedule | None = None
-
-    @classmethod
-    def carried(
-        cls, saved: Mapping[str, Any], decided: str | None, next_step: int, last: StepSchedule | None
-    ) -> Spent | None:
-        """As a position has it; None where an earlier version kept none, or less.
-
-        ``ValueError`` where it is not of the steps before ``next_step``, the ``last`` of which the log has.
-        """
-        if decided not in (None, None if last is None else fingerprint_of(last)):
-            raise ValueError("another last step")
-        account = PrivacyAccount.load(saved) if saved else None
-        if account is not None and account.steps != next_step:
-            raise ValueError(f"an account of {account.steps} steps")
-        return cls(account, decided) if account is not None and account.is_of_this_version else None
-
-    def charge(self, schedule: StepSchedule) -> None:
-        """Add what a step spends."""
-        self.account.charge(schedule)
-        self._last = schedule
-
-    @property
-    def decided(self) -> str | None:
-        """The fingerprint of the last step; None before the first."""
-        return self._decided if self._last is None else fingerprint_of(self._last)

@@ -7,7 +7,7 @@ messages in the same order give the same outputs, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -18,10 +18,11 @@ from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
-from stream_app.steps.accounts import Spent
+from stream_app.setup.run_folder.progress import DECISIONS, RELEASES, REVISED
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy, undecided_step
+from stream_app.steps.position import Position, Spent
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.watching.events import StepClosed
 from stream_app.wire import (
@@ -30,8 +31,10 @@ from stream_app.wire import (
     InputMessage,
     Rejected,
     RiskSummary,
+    StepDecision,
     StepRelease,
     TierValue,
+    decision_of,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +89,16 @@ class ClosedStep:
     accounted: StepSchedule | None = None
     findings: tuple[DeviceFinding, ...] = ()
 
+    def messages(self, deployment: str | None = None) -> Iterator[tuple[str, StepDecision | StepRelease]]:
+        """What is written of it for good, by log: the decision, all that is published, and later values.
+
+        ``deployment``, on Kafka, is the digest that decisions carry.
+        """
+        yield DECISIONS, decision_of(self.schedule, self.why, deployment, self.crowds)
+        yield RELEASES, self.release
+        for release in self.revised:
+            yield REVISED, release
+
     def event(self, people: int = 0, latency_seconds: float = 0.0, lag_steps: int = 0) -> StepClosed:
         """What observers are told, with the risks of these ``people``; account workers tell their own."""
         return StepClosed(
@@ -124,16 +137,20 @@ class StepEngine:
         return self.intake.window.next_step
 
     def position(self) -> dict[str, Any]:
-        """What the next run continues from, beside its input and the open steps; of devices it has counts."""
-        devices = {} if self.devices is None else self.devices.save(self.next_step)
-        spent = {"account": self.spent.account.save(), "decided": self.spent.decided}
-        return {"next_step": self.next_step, **spent, "devices": devices}
+        """The fields of the :class:`Position` that is reached; the steps of its window are taken apart."""
+        return {
+            "next_step": self.next_step,
+            "window": self.intake.window.save_position(),
+            "account": self.spent.account.save(),
+            "decided": self.spent.decided,
+            "devices": {} if self.devices is None else self.devices.save(self.next_step),
+        }
 
-    def resume(self, spent: Spent, devices: Mapping[str, Any]) -> None:
-        """Continue from a :meth:`position`: with what was spent, and with what was kept of devices."""
+    def resume(self, position: Position, spent: Spent) -> None:
+        """Continue from a position, and with what was spent; the window was loaded from it."""
         self.spent = spent
         if self.devices is not None:
-            self.devices.load(devices, self.next_step)
+            self.devices.load(position.devices, self.next_step)
 
     def recall(self, decided: Iterable[StepSchedule]) -> None:
         """Note what an earlier run decided on the last closed steps, for which late values may still come."""

@@ -38,7 +38,7 @@ from stream_app.steps.policy.proposals import CrowdSurvey, Negotiation, Source
 from stream_app.steps.ticks import StepClock
 from stream_app.wire.messages import Rejected
 from tests.fuzzing.check import COUNT, PERSON, Target, door
-from tests.stream_app.engine_support import NAMES, accountant, engine, population
+from tests.stream_app.engine_support import NAMES, accountant, engine, population, resume
 
 _NAME = "0123456789abcdef" * 2
 _UNFORESEEN = "it cannot be read as"
@@ -241,11 +241,12 @@ def _dead_letter(data: bytes) -> None:
 def _progress(data: bytes) -> None:
     """Two records of ``progress``, a line each: a worker continues, or says that it cannot."""
     position, _, step = data.partition(b"\n")
-    restored = restore({PROGRESS_KEY: position, b"step-1": step or None}, "progress")
+    progress = restore({PROGRESS_KEY: position, b"step-1": step or None}, "progress", Progress)
     target = engine(accounts=_accountant())
-    if window := restored.window():
-        target.intake.window.load(window)
-    ReleaseCore(target, _NO_TICKS, restored.progress, {}, topics=Topics())
+    if progress.window:
+        target.intake.window.load(progress.window)
+    resume(target, progress)
+    ReleaseCore(target, _NO_TICKS, progress, {}, topics=Topics())
 
 
 def _deployment_record(data: bytes) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
+from accounting.ledgers import PrivacyAccount
 from accounting.settings import HorizonSettings
 from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Raw
@@ -27,6 +28,7 @@ from stream_app.steps.engine import ClosedStep, StepEngine
 from stream_app.steps.intake import Intake
 from stream_app.steps.plan import KeyedPublisher
 from stream_app.steps.policy import FixedPolicy, Policy
+from stream_app.steps.position import Position, Spent
 from stream_app.steps.window import Origin, StepWindow, _save_step
 from stream_app.wire.messages import Activation, Reading, Rejected, StepRelease
 from tests.hex_keys import hex_key
@@ -110,6 +112,12 @@ def feed(
         closed += close_all(target)
         rejected += target.drain()
     return closed, rejected + [letter for step in closed for letter in step.rejected]
+
+
+def resume(target: StepEngine, position: Position) -> None:
+    """Continue as a worker does that has found the log to agree with its position."""
+    account = PrivacyAccount.load(position.account) if position.account else target.spent.account
+    target.resume(position, Spent(account, position.decided))
 
 
 def saved_window(window: StepWindow) -> dict[str, object]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from models.releases import StepSchedule
 from stream_app.kafka.broker.clients import LogError
@@ -22,10 +22,11 @@ from stream_app.kafka.release.release_core import (
     BatchResult,
     DecidingCore,
     InputRecord,
-    Restored,
+    Progress,
 )
 from stream_app.kafka.release.release_log import LogRecord
-from stream_app.steps import ClosedCounts, ClosedStep, StepClock, StepEngine, StepWindow
+from stream_app.setup.run_folder.progress import DECISIONS
+from stream_app.steps import ClosedCounts, StepClock, StepEngine, StepWindow
 
 
 class SealedWindow(StepWindow):
@@ -99,6 +100,8 @@ class CoordinatorCore(DecidingCore):
     ``engine`` has a :class:`SealedWindow` and a :class:`NoPublisher`; the inputs are named like the regions.
     """
 
+    continues, position_kind, writes = "coordination", CoordinatorProgress, (DECISIONS,)
+
     def __init__(
         self,
         engine: StepEngine,
@@ -121,9 +124,6 @@ class CoordinatorCore(DecidingCore):
         self._next_whole = progress.next_whole
         self._published: dict[int, set[str]] = {}
         self._kept: dict[str, deque[_Kept]] = {region: deque() for region in topics.regions}
-
-    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
-        return (self._written.decided(closed),)
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         message = SEALED.read(record, f"{self._topics.sealed} of region {record.log}:{record.offset}")
@@ -152,7 +152,7 @@ class CoordinatorCore(DecidingCore):
             self._window.left_out.pop(self._next_whole, None)
             self._next_whole += 1
 
-    def _position(self) -> Iterator[LogRecord]:
+    def _own_position(self) -> Mapping[str, Any]:
         """Records of regions about steps that are not decided, or not whole, will be read again."""
         offsets = dict(self._offsets)
         for region, kept in self._kept.items():
@@ -160,8 +160,8 @@ class CoordinatorCore(DecidingCore):
                 kept.popleft()
             if kept:
                 offsets[region] = kept[0].offset
-        own = {"next_whole": self._next_whole, "left_out": self._window.left_out, "offsets": offsets}
-        yield self._reached(self._topics.coordination, CoordinatorProgress, **own)
+        own = {"next_whole": self._next_whole, "left_out": self._window.left_out}
+        return {**own, "offsets": offsets, "window": {}}
 
 
 class Coordinator(DecidingWorker):
@@ -169,17 +169,12 @@ class Coordinator(DecidingWorker):
 
     title = "coordinator"
     transactional_id = "coordinator"
-    progress_kind = CoordinatorProgress
     core_kind = CoordinatorCore
 
     @property
     def _logs(self) -> Mapping[str, tuple[str, int]]:
         topics = self._deployment.topics
         return {region: (topics.sealed, number) for number, region in enumerate(topics.regions)}
-
-    @property
-    def _progress_topic(self) -> str:
-        return self._deployment.topics.coordination
 
     def _step_clock(self) -> StepClock:
         """Later than the ticks of the regions, so that what they seal on time has arrived."""
@@ -189,7 +184,7 @@ class Coordinator(DecidingWorker):
             return clock
         return replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
 
-    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+    async def _engine(self, progress: Progress, accounts: RemoteAccounts) -> StepEngine:
         deployment, regions = self._deployment, self._deployment.topics.regions
-        window = SealedWindow(regions, restored.progress.next_step)
+        window = SealedWindow(regions, progress.next_step)
         return StepEngine(deployment.intake(window), self._policy, NoPublisher(), accounts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -25,17 +25,16 @@ from stream_app.kafka.regions.region_records import (
     SealedStep,
 )
 from stream_app.kafka.release.release_core import (
-    PROGRESS_KEY,
     BatchResult,
     Core,
     InputRecord,
     receive_message,
     restore,
-    step_records,
 )
-from stream_app.kafka.release.release_log import LogRecord, StepRecords, TransactionLog
+from stream_app.kafka.release.release_log import LogRecord, TransactionLog, records_of
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
+from stream_app.setup.run_folder.progress import RELEASES, REVISED
 from stream_app.steps import (
     DeviceWatch,
     Intake,
@@ -107,7 +106,6 @@ class IntakeCore(Core):
         self._intake = intake
         self._publisher = publisher
         self._basis = dict(basis)
-        self._written = StepRecords(deployment.topics, partition=place.partition)
         self._next_publish = progress.next_publish
         self._window.hold_from(self._next_publish)
         self._decided: dict[int, tuple[int, StepSchedule]] = {}  # with the offset of the decision
@@ -137,14 +135,12 @@ class IntakeCore(Core):
         """The step that is published next."""
         return self._next_publish
 
-    def _position(self) -> Iterator[LogRecord]:
+    def _position(self) -> RegionProgress:
         """Decisions whose values are not published yet will be read again."""
-        partition, offsets = self.partition, self.offsets
+        offsets = self.offsets
         if self._decided:
             offsets[self.place.decisions] = min(offset for offset, _ in self._decided.values())
-        for key, value in step_records(self._window.take_changed()).items():
-            yield LogRecord(self._topics.progress, key, value, partition)
-        progress = RegionProgress(
+        return RegionProgress(
             next_step=self.next_step,
             next_publish=self._next_publish,
             offsets=offsets,
@@ -153,7 +149,6 @@ class IntakeCore(Core):
             revised=self._revised,
             devices={} if self.devices is None else self.devices.save(self.next_step),
         )
-        yield LogRecord(self._topics.progress, PROGRESS_KEY, progress.record(), partition)
 
     def _to_coordinator(self, message: SealedStep | RegionStepPublished) -> LogRecord:
         return LogRecord(self._topics.sealed, None, message.line().rstrip(), self.place.partition)
@@ -193,9 +188,10 @@ class IntakeCore(Core):
         names = [each.sensor.name for each in own]
         missing = tuple(name for name in names if name not in counts)
         release = release_of(schedule, values)
-        result.records += self._written.released(release)
+        result.records += records_of(self._topics, RELEASES, release, self.partition)
         revised = self._revised.pop(step, ())
-        result.records += self._written.revised(revised_releases(revised, self._published, self._publisher))
+        for later in revised_releases(revised, self._published, self._publisher):
+            result.records += records_of(self._topics, REVISED, later, self.partition)
         result.records.append(self._to_coordinator(RegionStepPublished(step=step)))
         published_by = frozenset(sensor.name for sensor in self._intake.registry.sensors)
         result.events.append(
@@ -420,12 +416,10 @@ class IntakeWorker(Job):
         """The region as its last worker left it, and dead letters for records that its inputs have lost."""
         deployment, topic = self._deployment, self._deployment.topics.progress
         latest = await latest_records(deployment.connection, topic, place.partition)
-        restored = restore(latest, topic, RegionProgress)
-        progress = restored.progress
-        assert isinstance(progress, RegionProgress)
+        progress = restore(latest, topic, RegionProgress)
         basis = deployment.release_basis(self._noise_key.fingerprint(), None)
         deployment.check_continued(
-            *(progress.basis, basis, progress.next_publish, first_free_step(restored.window())),
+            *(progress.basis, basis, progress.next_publish, first_free_step(progress.window)),
             accept_changes=self._accept_changes,
         )
         await self._check_continues(place, progress, log)
@@ -433,7 +427,7 @@ class IntakeWorker(Job):
         basis[INPUTS] = inputs.identities
         await claim_key(deployment, self._noise_key, place.partition, position.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
-        intake = deployment.intake(StepWindow.of(settings, saved=restored.window()), registry)
+        intake = deployment.intake(StepWindow.of(settings, saved=progress.window), registry)
         publisher = KeyedPublisher.of(settings, self._noise_key, (place.region,))
         core = IntakeCore(place, deployment, intake, publisher, position, basis)
         core.recall(await logged_schedules(deployment, core.first_revisable, position.next_publish))

@@ -17,7 +17,6 @@ from typing import Any
 
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure.crowd import StepCrowd, with_strangers
-from accounting.ledgers import PrivacyAccount
 from models.calendar import slots_by_the_clock
 from models.keys import NoiseKey
 from models.priors import Population
@@ -50,7 +49,6 @@ from stream_app.kafka.release.release_core import (
     DecidingCore,
     Progress,
     ReleaseCore,
-    Restored,
     restore,
 )
 from stream_app.kafka.release.release_log import TransactionLog
@@ -268,7 +266,6 @@ class DecidingWorker(Job):
 
     title: str
     transactional_id: str
-    progress_kind: type[Progress] = Progress
     core_kind: type[DecidingCore]
 
     def __init__(
@@ -301,16 +298,16 @@ class DecidingWorker(Job):
         """The inputs by name: topic and partition of each."""
 
     @property
-    @abstractmethod
     def _progress_topic(self) -> str:
         """The topic with the position to continue from."""
+        return f"{self._deployment.topics.prefix}{self.core_kind.continues}"
 
     @abstractmethod
     def _step_clock(self) -> StepClock:
         """When steps are over."""
 
     @abstractmethod
-    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+    async def _engine(self, progress: Progress, accounts: RemoteAccounts) -> StepEngine:
         """The engine as the last transaction left it."""
 
     def agents(self, app: App) -> None:
@@ -350,15 +347,14 @@ class DecidingWorker(Job):
         inputs = InputLogs(deployment, self._logs)
         self._task = StreamTask("engine", deployment, inputs, log, self._monitor, app)
         await log.start()  # fences the earlier worker: nothing is written any more to what is read below
-        topic = self._progress_topic
-        restored = restore(await latest_records(deployment.connection, topic), topic, self.progress_kind)
-        progress = restored.progress
+        topic, kind = self._progress_topic, self.core_kind.position_kind
+        progress = restore(await latest_records(deployment.connection, topic), topic, kind)
         has_begun = await asyncio.to_thread(deployment.read_record) is not None
         network = deployment.grown(accept_changes=self._accept_changes)
         key = self._noise_key
         basis = deployment.release_basis(None if key is None else key.fingerprint(), self._schedule)
         stored = deployment.check_continued(
-            *(progress.basis, basis, progress.next_step, first_free_step(restored.window())),
+            *(progress.basis, basis, progress.next_step, first_free_step(progress.window)),
             accept_changes=self._accept_changes,
         )
         known = deployment.facts.network
@@ -382,11 +378,11 @@ class DecidingWorker(Job):
         basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, facts, head)}
         await asyncio.to_thread(deployment.join)
         basis[INPUTS] = inputs.identities
-        progress = await self._carry(progress, spent)
-        restored = restored.model_copy(update={"progress": progress})
+        await self._carry(progress.next_step, spent)
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        engine = await self._engine(restored, await self._remote_accounts(progress.next_step))
+        engine = await self._engine(progress, await self._remote_accounts(progress.next_step))
+        engine.resume(progress, spent)
         self._core = self.core_kind(
             *(engine, self._clock, progress, basis, self._flush, self._flush_above),
             topics=topics,
@@ -469,8 +465,8 @@ class DecidingWorker(Job):
         accounts.bind(self._policy)
         return accounts
 
-    async def _check_continues(self, progress: Progress) -> Spent | None:
-        """What was spent on privacy so far, by the position; None where it does not say.
+    async def _check_continues(self, progress: Progress) -> Spent:
+        """What was spent on privacy so far, as far as the position says it.
 
         A position that was lost or belongs to another log is refused: it would publish steps a second time.
         """
@@ -488,7 +484,7 @@ class DecidingWorker(Job):
         if schedule is not None:
             self._policy.note(schedule)
         try:
-            return Spent.carried(progress.account, progress.decided, decided, schedule)
+            return Spent.carried(progress, schedule)
         except ValueError as error:
             raise LogError(
                 f"{topic} must belong to the steps of {topics.decisions}",
@@ -497,17 +493,15 @@ class DecidingWorker(Job):
                 + restoring(f"{topic} and {topics.decisions}"),
             ) from error
 
-    async def _carry(self, progress: Progress, spent: Spent | None) -> Progress:
+    async def _carry(self, next_step: int, spent: Spent) -> None:
         """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
-        groups = self._deployment.facts.registries.groups
-        days = bounded_days(self._deployment.settings, self._deployment.registry)
-        if spent is None:
-            spent, decisions = Spent(PrivacyAccount(groups, days)), self._deployment.topics.decisions
-            async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
-                spent.charge(self._deployment.schedule_of(decision))
-        spent.account.open(groups, days)
+        deployment = self._deployment
+        days = bounded_days(deployment.settings, deployment.registry)
+        spent.account.open(deployment.facts.registries.groups, days)
+        connection, decisions = deployment.connection, deployment.topics.decisions
+        async for decision in read_steps(connection, decisions, spent.next_step, next_step):
+            spent.charge(deployment.schedule_of(decision))
         self._monitor.observer.carried(spent.account)
-        return progress.model_copy(update={"account": spent.account.save()})
 
 
 class ReleaseWorker(DecidingWorker):
@@ -522,17 +516,13 @@ class ReleaseWorker(DecidingWorker):
         topics = self._deployment.topics
         return {topic: (topic, 0) for topic in (topics.activations, topics.readings)}
 
-    @property
-    def _progress_topic(self) -> str:
-        return self._deployment.topics.progress
-
     def _step_clock(self) -> StepClock:
         return StepClock.of(self._deployment.settings)
 
-    async def _engine(self, restored: Restored, accounts: RemoteAccounts) -> StepEngine:
+    async def _engine(self, progress: Progress, accounts: RemoteAccounts) -> StepEngine:
         deployment, settings = self._deployment, self._deployment.settings
         assert self._noise_key is not None  # a worker that publishes has one
-        window = StepWindow.of(settings, saved=restored.window())
+        window = StepWindow.of(settings, saved=progress.window)
         engine = StepEngine(
             deployment.intake(window),
             self._policy,

@@ -11,19 +11,21 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
+from pydantic_core import to_json
 
 from accounting.ledgers import PrivacyAccount
 from stream_app.exceptions import first_fault, restoring
 from stream_app.kafka.broker.clients import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING, RefusedRecord
-from stream_app.kafka.release.release_log import LogRecord, StepRecords
-from stream_app.steps import ClosedStep, DeviceWatch, Intake, Origin, Spent, StepClock, StepEngine, StepWindow
+from stream_app.kafka.release.release_log import LogRecord, records_of
+from stream_app.setup.run_folder.progress import DECISIONS, RELEASES, REVISED
+from stream_app.steps import DeviceWatch, Intake, Origin, Position, StepClock, StepEngine, StepWindow
 from stream_app.watching.events import StepClosed
 from stream_app.wire import (
     MAX_COUNT,
@@ -189,11 +191,12 @@ class Core(ABC):
     """Turns records of input logs into the records to be written; runs on one thread at a time.
 
     ``offsets`` are the next records of each log by its name. The result of a record depends only on the
-    records before it, never on how records were cut into batches. ``partition`` is the one of the topics that
-    it writes values to; ``devices`` are watched, or None. ``on_progress`` is called for each record and each
-    step that closes, as a batch may take long.
+    records before it, never on how records were cut into batches. ``continues`` is the topic of its position,
+    ``partition`` the one that it writes to; ``devices`` are watched, or None. ``on_progress`` is called for
+    each record and each step that closes, as a batch may take long.
     """
 
+    continues = "progress"
     partition = 0
     devices: DeviceWatch | None = None
 
@@ -232,9 +235,11 @@ class Core(ABC):
         for letter in result.rejected:
             yield LogRecord(self._topics.rejected, None, letter.line().rstrip())
         for finding in result.findings:
-            key, line = finding.sensor.encode(), finding.line().rstrip()
-            yield LogRecord(self._topics.quality, key, line, self.partition)
-        yield from self._position()
+            line = finding.line().rstrip()
+            yield LogRecord(self._topics.quality, finding.sensor.encode(), line, self.partition)
+        changed, topic = step_records(self._window.take_changed()), f"{self._topics.prefix}{self.continues}"
+        for key, value in {**changed, PROGRESS_KEY: self._position().record()}.items():
+            yield LogRecord(topic, key, value, self.partition)
 
     def events(self, result: BatchResult, latency_seconds: float) -> Iterator[StepClosed]:
         """What observers are sent, once the batch is durable."""
@@ -243,8 +248,8 @@ class Core(ABC):
             yield replace(event, latency_seconds=latency_seconds, lag_steps=lag_steps)
 
     @abstractmethod
-    def _position(self) -> Iterator[LogRecord]:
-        """The open steps that have changed, and the position to continue from."""
+    def _position(self) -> Progress:
+        """The position to continue from."""
 
     @abstractmethod
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
@@ -312,25 +317,19 @@ class OpenStepRecord(Exact):
     corrected: Mapping[Name, tuple[_Count, ...]] = Field(default_factory=dict)
 
 
-class Progress(Exact):
-    """Everything up to here is durable, and the next run continues from here.
+_FIRST = ("v", "type", "next_step", "offsets", "window", "basis")  # as records always began
 
-    ``offsets`` are the next records of each input log. ``window`` says where the open steps begin. ``basis``
-    holds fingerprints of the settings that the log was begun with. ``account`` is the privacy spent by all
-    steps before ``next_step``, and ``decided`` the fingerprint of the last of them, by which the record is
-    compared with the log of decisions. Records of earlier versions have neither. ``devices`` is what is kept
-    of watched devices; it has counts.
+
+class Progress(Position):
+    """The position as a record; ``offsets`` are the next records of each input log.
+
+    ``basis`` holds fingerprints of the settings that the log was begun with.
     """
 
     v: Version = 1
     type: Literal["progress"] = "progress"
-    next_step: Step = 0
     offsets: Mapping[str, int] = Field(default_factory=dict)
-    window: Mapping[str, Any] = Field(default_factory=dict)
     basis: Mapping[str, Any] = Field(default_factory=dict)
-    account: Mapping[str, Any] = Field(default_factory=dict)
-    decided: str | None = None
-    devices: Mapping[str, Any] = Field(default_factory=dict)
 
     @field_validator("account")
     @classmethod
@@ -348,24 +347,8 @@ class Progress(Exact):
 
     def record(self) -> bytes:
         """The value of the record."""
-        return self.model_dump_json().encode()
-
-
-class Restored(BaseModel):
-    """The position and the open steps as of the last transaction."""
-
-    model_config = ConfigDict(frozen=True)
-
-    progress: Progress = Progress()
-    steps: tuple[OpenStepRecord, ...] = ()
-
-    def window(self) -> dict[str, Any]:
-        """The argument of :meth:`stream_app.steps.window.StepWindow.load`; empty in a new deployment."""
-        window = dict(self.progress.window)
-        if window:
-            known = window.get("steps", ())  # earlier versions kept all steps in one record
-            window["steps"] = [*known, *(step.model_dump() for step in self.steps)]
-        return window
+        fields = self.model_dump()
+        return to_json({name: fields.pop(name) for name in _FIRST} | fields)
 
 
 def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes, bytes | None]:
@@ -378,34 +361,41 @@ def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes,
     }
 
 
-def restore(
-    latest: Mapping[bytes | None, bytes | None], topic: str, kind: type[Progress] = Progress
-) -> Restored:
-    """Read the last record of each key of the topic; a new deployment has none."""
+At = TypeVar("At", bound=Progress)
+
+
+def restore(latest: Mapping[bytes | None, bytes | None], topic: str, kind: type[At]) -> At:
+    """The position with its open steps, from the last record of each key; a new deployment has none."""
     try:
-        progress = latest.get(PROGRESS_KEY)
-        return Restored(
-            progress=kind() if progress is None else kind.model_validate_json(progress),
-            steps=tuple(
-                OpenStepRecord.model_validate_json(value)
-                for key, value in latest.items()
-                if value is not None and key is not None and key.startswith(_STEP_KEY)
-            ),
-        )
+        saved = latest.get(PROGRESS_KEY)
+        progress = kind() if saved is None else kind.model_validate_json(saved)
+        steps = [
+            OpenStepRecord.model_validate_json(value).model_dump()
+            for key, value in latest.items()
+            if value is not None and key is not None and key.startswith(_STEP_KEY)
+        ]
     except ValidationError as error:
         raise LogError(
             f"the last records of {topic} must be a progress of this version",
             first_fault(error),
             f"run the version that wrote it, or {restoring(topic)}",
         ) from error
+    if not progress.window:
+        return progress
+    known = progress.window.get("steps", ())  # earlier versions kept all steps in one record
+    return progress.model_copy(update={"window": {**progress.window, "steps": [*known, *steps]}})
 
 
 class DecidingCore(Core):
     """Closes steps with an engine, and keeps the privacy account.
 
-    ``flush`` commits the batch so far, and empties it. It is called before a step is decided, once the steps
-    closed so far have at least ``flush_above`` releases: 0 if a decision needs all earlier steps committed.
+    ``writes`` are the logs of closed steps that it keeps. ``flush`` commits the batch so far, and empties it.
+    It is called before a step is decided, once the steps closed so far have at least ``flush_above``
+    releases: 0 if a decision needs all earlier steps committed.
     """
+
+    writes: Container[str] = (DECISIONS, RELEASES, REVISED)
+    position_kind: type[Progress] = Progress
 
     def __init__(
         self,
@@ -420,17 +410,11 @@ class DecidingCore(Core):
         deployment: str | None = None,
     ) -> None:
         super().__init__(engine.intake.window, clock, progress.offsets, topics)
-        self._written = StepRecords(topics, deployment)
+        self._deployment = deployment
         self.engine, self.devices = engine, engine.devices
         self._basis = dict(basis)
-        account = PrivacyAccount.load(progress.account) if progress.account else engine.spent.account
-        engine.resume(Spent(account, progress.decided), progress.devices)
         self._flush = flush
         self._flush_above = flush_above
-
-    @abstractmethod
-    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
-        """What is written of a closed step."""
 
     def _close_due(self, result: BatchResult) -> None:
         while self.engine.is_due():
@@ -439,28 +423,25 @@ class DecidingCore(Core):
             closed = self.engine.close_next()
             if closed is None:
                 return
-            result.records += self._records_of(closed)
+            for log, message in closed.messages(self._deployment):
+                if log in self.writes:
+                    result.records += records_of(self._topics, log, message)
             result.events.append(closed.event())
             result.rejected += closed.rejected
             result.findings += closed.findings
             self.on_progress()
 
-    def _reached(self, topic: str, kind: type[Progress] = Progress, **own: object) -> LogRecord:
-        """The record of the position to continue from; ``own`` are fields of this core."""
-        common = {"offsets": self._offsets, "basis": self._basis, **self.engine.position()}
-        return LogRecord(topic, PROGRESS_KEY, kind.model_validate({**common, **own}).record())
+    def _position(self) -> Progress:
+        found = {"offsets": self._offsets, "basis": self._basis, **self.engine.position()}
+        return self.position_kind.model_validate({**found, **self._own_position()})
+
+    def _own_position(self) -> Mapping[str, Any]:
+        """Fields of the position that are this core's own, or otherwise there."""
+        return {}
 
 
 class ReleaseCore(DecidingCore):
     """The core of a worker that takes in counts, decides and publishes."""
-
-    def _records_of(self, closed: ClosedStep) -> Iterable[LogRecord]:
-        return self._written.of(closed)
-
-    def _position(self) -> Iterator[LogRecord]:
-        for key, value in step_records(self._window.take_changed()).items():
-            yield LogRecord(self._topics.progress, key, value)
-        yield self._reached(self._topics.progress, window=self._window.save_position())
 
     def _receive(self, record: InputRecord, result: BatchResult) -> None:
         is_activation = record.log == self._topics.activations

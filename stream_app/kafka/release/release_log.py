@@ -9,8 +9,8 @@ from typing import NamedTuple
 from stream_app.kafka.broker.clients import BrokerError, FencedError, Writer, log_while_waiting
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.steps import ClosedStep, public_release, release_for_tier
-from stream_app.wire import StepRelease, decision_of
+from stream_app.steps import public_release, release_for_tier
+from stream_app.wire import StepDecision, StepRelease
 
 
 class LogRecord(NamedTuple):
@@ -113,38 +113,14 @@ def _broker_errors() -> Iterator[None]:
         ) from error
 
 
-class StepRecords:
-    """Makes the records of closed steps.
-
-    ``deployment`` is the digest that decisions carry, ``partition`` the one of the public logs to write to.
-    """
-
-    def __init__(self, topics: Topics, deployment: str | None = None, partition: int = 0) -> None:
-        self._topics = topics
-        self._deployment = deployment
-        self._partition = partition
-
-    def of(self, closed: ClosedStep) -> Iterable[LogRecord]:
-        """The release for the public and each tier, later values of earlier steps, the decision."""
-        yield from self.released(closed.release)
-        yield from self.revised(closed.revised)
-        yield self.decided(closed)
-
-    def released(self, release: StepRelease, *, is_revised: bool = False) -> Iterable[LogRecord]:
-        """What the public and each tier receive."""
-        topics, key = self._topics, str(release.step).encode()
-        public, own = (topics.revised, topics.revised_tier) if is_revised else (topics.releases, topics.tier)
-        read = {public: public_release(release, topics.tiers)}
-        read |= {own(tier): release_for_tier(release, tier) for tier in topics.tiers}
-        for topic, message in read.items():
-            yield LogRecord(topic, key, message.line().rstrip(), self._partition)
-
-    def revised(self, releases: Iterable[StepRelease]) -> Iterable[LogRecord]:
-        """Late and corrected values of earlier steps, for the public and each tier."""
-        for release in releases:
-            yield from self.released(release, is_revised=True)
-
-    def decided(self, closed: ClosedStep) -> LogRecord:
-        """The decision on a step, which is accounted."""
-        decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds)
-        return LogRecord(self._topics.decisions, str(closed.schedule.step).encode(), decision.line().rstrip())
+def records_of(
+    topics: Topics, log: str, message: StepDecision | StepRelease, partition: int = 0
+) -> Iterator[LogRecord]:
+    """A message of a step for whoever reads its log: what is published, for the public and for each tier."""
+    read = {log: message}
+    if isinstance(message, StepRelease):
+        read = {log: public_release(message, topics.tiers)}
+        read |= {f"{log}-{tier}": release_for_tier(message, tier) for tier in topics.tiers}
+    for name, own in read.items():
+        key, line = str(message.step).encode(), own.line().rstrip()
+        yield LogRecord(f"{topics.prefix}{name}", key, line, partition)

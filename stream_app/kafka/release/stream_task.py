@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from stream_app.kafka.broker.clients import LogEnds, LogError
 from stream_app.kafka.broker.streams import App
@@ -29,10 +29,10 @@ from stream_app.kafka.deployment.log_reader import (
 from stream_app.kafka.release.release_core import (
     SILENCE_SECONDS,
     ArrivalOrder,
+    At,
     BatchResult,
     Core,
     InputRecord,
-    Progress,
 )
 from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.kafka.worker_metrics import InputCounters
@@ -99,9 +99,6 @@ def require_nothing_lost(lost: Sequence[LostRecords], *, accept_changes: bool) -
             "restore the topic; or say --accept-changes to read on from what there is, with a dead letter "
             "for what is missing",
         )
-
-
-At = TypeVar("At", bound=Progress)
 
 
 class InputLogs:

@@ -53,7 +53,6 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.description import Description, keep_named
 from stream_app.setup.run_folder.durable import load_document
 from stream_app.setup.run_folder.facts import NETWORK, Network
-from stream_app.setup.run_folder.key_record import REVISED
 from stream_app.setup.run_folder.manifest import (
     ACCOUNTED_WITH,
     EXCLUSIONS,
@@ -71,7 +70,7 @@ from stream_app.setup.run_folder.people_record import (
     digest_of,
     load_kept,
 )
-from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, RISKS, load_progress
+from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, RELEASES, REVISED, RISKS, load_progress
 from stream_app.setup.run_folder.record import DESCRIPTION, Author, Entry, check_head, head_of
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
@@ -394,8 +393,8 @@ class _Copy:
             decided = read(decision)
             accounted.apply(decided)
             spent.charge(decided.schedule)
-            journal.keep(DECISIONS, _as_in_a_run(decision).line())
-            journal.publish(release)
+            journal.keep(DECISIONS, _as_in_a_run(decision))
+            journal.keep(RELEASES, release)
             for lines in self._risk_lines(people, accounted, risks, step):
                 journal.keep(RISKS, lines)
             self._next_step = step + 1
@@ -419,14 +418,14 @@ class _Copy:
     def _take_rest(self, journal: Journal) -> None:
         """Late values, dead letters and findings."""
         for release in self._logs.late(self._next_step):
-            journal.publish(release, REVISED)
+            journal.keep(REVISED, release)
             self._revised += 1
         for name, log in self._logs.passing.items():
             for record in log.records(self._taken.setdefault(log.topic, {})):
                 if name == QUALITY:
                     journal.keep(name, (record.value or b"") + b"\n")
                 elif (letter := DEAD_LETTER.read_or_warn(record)) is not None:
-                    journal.keep(name, letter.line())
+                    journal.keep(name, letter)
                     self._rejected += 1
             if log.lost:
                 self._left_out.append(
@@ -444,7 +443,7 @@ class _Copy:
                 for topic, offsets in taken.items()
             },
         }
-        return Commit(self._next_step, position, account=account, decided=decided)
+        return Commit(next_step=self._next_step, position=position, account=account, decided=decided)
 
     def _description(self) -> Description:
         """What describes the steps under the last entry that was taken."""

@@ -45,13 +45,12 @@ from stream_app.setup.run_folder.durable import (
     writing,
 )
 from stream_app.setup.run_folder.manifest import refuse_copy, replace_noise_key
-from stream_app.setup.run_folder.progress import ProgressLog, log_lines, require_committed
+from stream_app.setup.run_folder.progress import RELEASES, REVISED, ProgressLog, log_lines, require_committed
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-RELEASES, REVISED = "releases", "revised"
 _LOGS = (RELEASES, REVISED)
 _TOPIC, _STEPS = "kafka", "steps"
 _PLACE_BYTES = 4096

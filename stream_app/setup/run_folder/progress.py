@@ -45,7 +45,8 @@ from stream_app.setup.run_folder.durable import (
 )
 
 WHOLE, CHANGES = "progress.json", "progress.jsonl"
-DECISIONS, RISKS, REJECTED, QUALITY = "decisions", "risks", "rejected", "quality"
+DECISIONS, RELEASES, REVISED = "decisions", "releases", "revised"
+RISKS, REJECTED, QUALITY = "risks", "rejected", "quality"
 COMMITTED_ONLY = frozenset({RISKS, REJECTED, QUALITY})
 """Logs that count as far as the commit says: what is long is on disk before it, what is not is in it."""
 MOST_CARRIED = 16384

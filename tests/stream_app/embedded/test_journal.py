@@ -33,8 +33,8 @@ def published(journal: Journal, steps: int) -> None:
     """Publish and commit some empty steps."""
     for step in range(steps):
         journal.keep("decisions", StepDecision(step=step, decisions=()).line())
-        journal.publish(StepRelease(step=step, releases=()))
-        journal.commit(Commit(step + 1))
+        journal.keep("releases", StepRelease(step=step, releases=()))
+        journal.commit(Commit(next_step=step + 1))
 
 
 @pytest.mark.parametrize("has_commit", [True, False])
@@ -64,7 +64,7 @@ def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path, has_com
         (tmp_path / "progress.json").unlink()
         again = Journal(tmp_path, {})
         with pytest.raises(RunChangedError, match="must go on as it was published beyond the last commit"):
-            again.publish(StepRelease(step=7, releases=()))
+            again.keep("releases", StepRelease(step=7, releases=()))
         again.close()
     assert lines == {name: (tmp_path / name).read_bytes() for name in lines}
 
@@ -109,9 +109,9 @@ def test_few_bytes_of_risks_are_durable_with_the_commit_and_many_before_it(
         line = b"r" * size + b"\n"
         journal.keep("risks", line)
         journal.keep("decisions", StepDecision(step=step, decisions=()).line())
-        journal.publish(StepRelease(step=step, releases=()))
+        journal.keep("releases", StepRelease(step=step, releases=()))
         synced.clear()
-        journal.commit(Commit(step + 1), may_wait=True)
+        journal.commit(Commit(next_step=step + 1), may_wait=True)
         assert synced == (["risks.jsonl", CHANGES] if size > 16_384 else [CHANGES])
         before, kept = kept, kept + line
         assert (tmp_path / "risks.jsonl").read_bytes() == kept
@@ -129,13 +129,13 @@ def test_lines_that_the_logs_have_for_good_leave_the_commit(tmp_path: Path) -> N
     journal, most = Journal(tmp_path, {}), 0
     for number in range(1, 400):
         journal.keep("decisions", StepDecision(step=number - 1, decisions=()).line())
-        journal.publish(StepRelease(step=number - 1, releases=()))
-        journal.commit(Commit(number), may_wait=True)
-        journal.commit(Commit(number))
+        journal.keep("releases", StepRelease(step=number - 1, releases=()))
+        journal.commit(Commit(next_step=number), may_wait=True)
+        journal.commit(Commit(next_step=number))
         most = max(most, (tmp_path / "progress.json").stat().st_size)
     assert most < 40_000
     assert b'"lines"' in b"".join((tmp_path / name).read_bytes() for name in (WHOLE, CHANGES))
-    journal.commit(Commit(400), whole=True)
+    journal.commit(Commit(next_step=400), whole=True)
     journal.close()
     assert b'"lines"' not in (tmp_path / WHOLE).read_bytes()
     assert not (tmp_path / CHANGES).read_bytes()
@@ -201,7 +201,7 @@ def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: 
     journal = Journal(tmp_path, {})
     published(journal, 3)
     journal.keep("risks", b"one\n")
-    journal.commit(Commit(3), whole=True)  # else the commit itself holds the last lines
+    journal.commit(Commit(next_step=3), whole=True)  # else the commit itself holds the last lines
     journal.close()
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(OutputError, match=r"restore .*jsonl.* from a backup; a new deployment would forget"):

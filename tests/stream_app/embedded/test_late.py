@@ -240,18 +240,18 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
     What gives the same again stands once, as an earlier version left it where it was killed.
     """
     journal = Journal(tmp_path, {})
-    journal.publish(release_of(1, ("A", 5, None)), "revised")
+    journal.keep("revised", release_of(1, ("A", 5, None)))
     journal.commit(Commit())
     journal.close()
     with (tmp_path / REVISED_FILE).open("ab") as file:
         file.write(release_of(1, ("A", 6, 2)).line() + b'{"v":1,"type":"rel')
     again = Journal(tmp_path, {})
     with pytest.raises(RunChangedError, match=r"revised\.jsonl must go on as it was published"):
-        again.publish(release_of(1, ("A", 99, 2)), "revised")
+        again.keep("revised", release_of(1, ("A", 99, 2)))
     again.close()
     again = Journal(tmp_path, {})
-    again.publish(release_of(1, ("A", 6, 2)), "revised")
-    again.publish(release_of(1, ("B", 3, 2)), "revised")
+    again.keep("revised", release_of(1, ("A", 6, 2)))
+    again.keep("revised", release_of(1, ("B", 3, 2)))
     again.commit(Commit(), whole=True)
     again.close()
     assert [(each["sensor"], each["value"]) for each in revised(tmp_path)] == [("A", 5), ("A", 6), ("B", 3)]

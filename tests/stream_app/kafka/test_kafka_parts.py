@@ -53,7 +53,6 @@ from stream_app.kafka.release.release_core import (
     InputRecord,
     Progress,
     ReleaseCore,
-    Restored,
     restore,
 )
 from stream_app.kafka.release.release_log import LogRecord
@@ -77,6 +76,7 @@ from tests.stream_app.engine_support import (
     outputs_of,
     population,
     reading,
+    resume,
     run_on,
 )
 from tests.stream_app.kafka.deployments import deployment_in, enter, parse_person, parsed
@@ -171,12 +171,13 @@ def records_of_a_day(steps: int, seed: int) -> list[InputRecord]:
     return records
 
 
-def core(restored: Restored | None = None, grace_seconds: float | None = None) -> ReleaseCore:
-    restored = restored or Restored()
+def core(progress: Progress | None = None, grace_seconds: float | None = None) -> ReleaseCore:
+    progress = progress or Progress()
     target = engine(by_clock=grace_seconds is not None)
-    if window := restored.window():
-        target.intake.window.load(window)
-    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {}, topics=Topics())
+    if progress.window:
+        target.intake.window.load(progress.window)
+        resume(target, progress)
+    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), progress, {}, topics=Topics())
 
 
 def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
@@ -213,7 +214,7 @@ def latest(records: Iterable[LogRecord]) -> dict[bytes | None, bytes | None]:
 
 def progress_of(records: Iterable[LogRecord]) -> Progress:
     """Where to continue."""
-    return restore(latest(records), "progress").progress
+    return restore(latest(records), "progress", Progress)
 
 
 @pytest.mark.slow
@@ -242,7 +243,7 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     records = records_of_a_day(12, 3)
     first = core()
     before = first.take(records[:cut], 0.0)
-    second = core(restore(latest(first.records(before)), "progress"))
+    second = core(progress_of(first.records(before)))
     for step in before.events:
         second.engine.accounts.apply(Decided(step.schedule))
     after = second.take(records, 0.0)  # everything is delivered again
@@ -263,7 +264,7 @@ def test_what_the_progress_topic_holds_is_what_is_open_after_every_transaction(e
     records, target, written = records_of_a_day(12, 4), core(), {}
     for first in range(0, len(records), every):
         written |= latest(target.records(target.take(records[first : first + every], 0.0)))
-        restored = restore(written, "progress").window()
+        restored = restore(written, "progress", Progress).window
         copy = StepWindow(target.engine.intake.window.grace)
         copy.load(restored)
         position, steps = copy.save_position(), copy.take_changed()
@@ -335,9 +336,9 @@ def test_a_stamp_from_the_future_closes_nothing_before_its_time() -> None:
 
 def test_a_progress_of_another_version_is_refused() -> None:
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({PROGRESS_KEY: b'{"v":2}'}, "progress")
+        restore({PROGRESS_KEY: b'{"v":2}'}, "progress", Progress)
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({b"step-3": b"poison"}, "progress")
+        restore({b"step-3": b"poison"}, "progress", Progress)
 
 
 def test_people_come_out_of_their_records_bit_for_bit() -> None:
@@ -439,7 +440,7 @@ def test_what_is_no_person_is_named(key: bytes, value: bytes, said: str) -> None
 def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> None:
     record = json.dumps({"v": 1, "type": "progress", "window": window}).encode()
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({PROGRESS_KEY: record}, "progress")
+        restore({PROGRESS_KEY: record}, "progress", Progress)
 
 
 def test_a_deleted_person_leaves_the_accounts_also_when_another_record_is_refused(tmp_path: Path) -> None:

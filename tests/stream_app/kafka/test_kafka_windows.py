@@ -28,7 +28,7 @@ from stream_app.kafka.deployment.deployment import (
 )
 from stream_app.kafka.deployment.records import person_records
 from stream_app.kafka.release.deciding_worker import RemoteAccounts
-from stream_app.kafka.release.release_core import Core, ReleaseCore, restore
+from stream_app.kafka.release.release_core import Core, Progress, ReleaseCore, restore
 from stream_app.kafka.release.release_log import LogRecord
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.workers import prepared
@@ -48,6 +48,7 @@ from tests.stream_app.engine_support import (
     accountant,
     lines_of,
     population,
+    resume,
     run_on,
     settings,
 )
@@ -72,19 +73,20 @@ def release_actor(deployment: Deployment, logs: Logs) -> Actor:
     topics, given = deployment.topics, deployment.settings
 
     def make() -> Core:
-        restored = restore(logs.latest(topics.progress), topics.progress)
+        progress = restore(logs.latest(topics.progress), topics.progress, Progress)
         nobody = Population.pack((), NAMES)
         engine = StepEngine(
-            Intake(deployment.registry, StepWindow.of(given, saved=restored.window()), given.max_ahead),
+            Intake(deployment.registry, StepWindow.of(given, saved=progress.window), given.max_ahead),
             policy_from(given.release, deployment.registry),
             KeyedPublisher.of(given, NoiseKey.parse(NOISE_SECRET)),
             RemoteAccounts(
-                ContinuousAccountant(nobody, deployment.horizon().starting_at(restored.progress.next_step)),
+                ContinuousAccountant(nobody, deployment.horizon().starting_at(progress.next_step)),
                 given,
             ),
         )
+        resume(engine, progress)
         clock = StepClock.of(given)
-        return ReleaseCore(engine, clock, restored.progress, {}, topics=topics, deployment=deployment.digest)
+        return ReleaseCore(engine, clock, progress, {}, topics=topics, deployment=deployment.digest)
 
     places = {topic: (topic, 0) for topic in (topics.activations, topics.readings)}
     return Actor(logs, places, make)
@@ -141,7 +143,7 @@ def test_a_dying_release_worker_publishes_what_an_embedded_run_does(tmp_path: Pa
     assert logs.values(deployment.topics.rejected) == []
     steps = decided_in(deployment, logs)
     assert person_risks(deployment, steps) == written_by(tmp_path / "out")
-    progress = restore(logs.latest(deployment.topics.progress), "progress").progress
+    progress = restore(logs.latest(deployment.topics.progress), "progress", Progress)
     spent = json.loads((tmp_path / "out" / "progress.json").read_bytes())["account"]
     assert PrivacyAccount.load(progress.account).save() == PrivacyAccount.load(spent).save()
 

@@ -47,7 +47,7 @@ from stream_app.wire import (
     Suspicion,
     parse,
 )
-from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all, people_of
+from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all, people_of, resume
 from tests.stream_app.kafka.deployments import deployment_of_regions
 
 KEY = NoiseKey.parse(NOISE_SECRET)
@@ -140,10 +140,7 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
     policy = policy_from(settings.release, deployment.registry)
 
     def coordinator() -> Core:
-        progress = restore(
-            logs.latest(topics.coordination), topics.coordination, CoordinatorProgress
-        ).progress
-        assert isinstance(progress, CoordinatorProgress)
+        progress = restore(logs.latest(topics.coordination), topics.coordination, CoordinatorProgress)
         window = SealedWindow(topics.regions, progress.next_step)
         nobody = Population.pack((), NAMES)
         horizon = HorizonSettings(4, 1).starting_at(progress.next_step)
@@ -153,6 +150,7 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             NoPublisher(),
             RemoteAccounts(ContinuousAccountant(nobody, horizon), settings),
         )
+        resume(engine, progress)
         clock = StepClock.of(settings)
         if clock.grace_seconds is not None:
             clock = replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
@@ -165,11 +163,10 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
     def intake(partition: int) -> Callable[[], Core]:
         def make() -> Core:
             latest = logs.latest(topics.progress, partition)
-            restored = restore(latest, topics.progress, RegionProgress)
-            progress, region = restored.progress, topics.regions[partition]
-            assert isinstance(progress, RegionProgress)
+            progress = restore(latest, topics.progress, RegionProgress)
+            region = topics.regions[partition]
             place = RegionPlace.of(topics, partition)
-            window = StepWindow.of(settings, saved=restored.window())
+            window = StepWindow.of(settings, saved=progress.window)
             registry = deployment.registry.of_region(region)
             publisher = KeyedPublisher.of(settings, KEY, (region,))
             taken_in = Intake(registry, window, 100, deployment.exclusions)

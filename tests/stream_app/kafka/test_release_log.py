@@ -18,18 +18,26 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.clients import BrokerError, FencedError
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_log import StepRecords, TransactionLog
+from stream_app.kafka.release.release_log import TransactionLog, records_of
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.engine import ClosedStep, release_of
 from stream_app.steps.plan import KeyedPublisher
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
 
 
-@pytest.mark.parametrize("written", [("public", "partner"), ("partner", "public")])
-def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(written: tuple[str, str]) -> None:
+def written(topics: Topics, closed: ClosedStep) -> dict[str, bytes]:
+    return {
+        record.topic: record.value or b""
+        for log, message in closed.messages()
+        for record in records_of(topics, log, message)
+    }
+
+
+@pytest.mark.parametrize("named", [("public", "partner"), ("partner", "public")])
+def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(named: tuple[str, str]) -> None:
     """A tier without a topic keeps the whole transaction from being written."""
     epsilons = {"public": 0.2, "partner": 1.0}
-    release = {"mechanism": "tiered", "tiers": {name: epsilons[name] for name in written}}
+    release = {"mechanism": "tiered", "tiers": {name: epsilons[name] for name in named}}
     servers = {"servers": ("nowhere:9092",)}
     configured = Settings.model_validate({"release": release, "kafka": servers, "late": 1})
     mechanism = Tiered(tuple(epsilons.items()))
@@ -39,7 +47,7 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     accounts: Any = None  # are elsewhere
     closed = ClosedStep(schedule, released, (), accounts, ())
     topics = Topics.of(configured)
-    written_to = {topic: value or b"" for topic, _, value, _ in StepRecords(topics).of(closed)}
+    written_to = written(topics, closed)
     readings = [entry.tiers or {} for entry in released.releases]
     values = {name: [tiers[name].value for tiers in readings] for name in epsilons}
     read = {
@@ -47,14 +55,13 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
         for topic in (topics.releases, topics.tier("public"), topics.tier("partner"))
     }
     assert list(read.values()) == [values["public"], values["public"], values["partner"]]
-    late = {topic: value for topic, _, value, _ in StepRecords(topics).revised([released])}
+    late = {topic: value or b"" for topic, _, value, _ in records_of(topics, "revised", released)}
     written_to |= late
     own = (topics.revised, topics.revised_tier("public"), topics.revised_tier("partner"))
     assert [late[topic] for topic in own] == [written_to[topic] for topic in read]
     assert not any(b"tiers" in value or b"drawn" in value for value in written_to.values())
-    unaware = StepRecords(Topics(tiers=("public",)))
     with pytest.raises(SettingsError, match=r"log of its own.*partner"):
-        list(unaware.of(closed))
+        written(Topics(tiers=("public",)), closed)
 
 
 class FailingProducer:

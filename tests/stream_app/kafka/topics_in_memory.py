@@ -16,7 +16,7 @@ from stream_app.kafka.broker.clients import Reader
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP, RiskStep, person_records
-from stream_app.kafka.release.release_log import StepRecords
+from stream_app.kafka.release.release_log import records_of
 from stream_app.kafka.tools import fetched_logs, fetching, replay
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.record import Author
@@ -128,14 +128,14 @@ class OfARun:
 
     def publish(self, until: int, *, with_risks: bool = True) -> None:
         """The steps of the run before this one, and what workers write of their risks."""
-        written = StepRecords(self.deployment.topics)
         decisions = self.folder.joinpath("decisions.jsonl").read_bytes().splitlines()
         releases = self.folder.joinpath("releases.jsonl").read_bytes().splitlines()
         for step in range(self.published, until):
             decision = StepDecision.model_validate_json(decisions[step])
             digest = self.deployment.facts.digest_at(step)
             made = decision.model_copy(update={"deployment": digest})
-            for record in written.released(StepRelease.model_validate_json(releases[step])):
+            release = StepRelease.model_validate_json(releases[step])
+            for record in records_of(self.deployment.topics, "releases", release):
                 self.topics.send(record.topic, record.value, key=record.key)
             topic = self.deployment.topics.decisions
             self.topics.send(topic, made.line().rstrip(), key=str(step).encode())

@@ -102,7 +102,7 @@ def test_an_account_is_as_short_after_a_long_history_as_after_a_short_one() -> N
 def test_a_progress_whose_account_is_none_is_refused(broken: dict[str, Any]) -> None:
     record = json.dumps({"v": 1, "type": "progress", "account": broken}).encode()
     with pytest.raises(LogError, match="must be a progress of this version"):
-        restore({PROGRESS_KEY: record}, "progress")
+        restore({PROGRESS_KEY: record}, "progress", Progress)
 
 
 class Log:
@@ -150,7 +150,10 @@ def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pyte
     monkeypatch.setattr(deciding_worker, "last_decision", log.last)
 
     async def work() -> Progress:
-        return await worker._carry(progress, await worker._check_continues(progress))
+        spent = await worker._check_continues(progress)
+        await worker._carry(progress.next_step, spent)
+        saved = {"account": spent.account.save(), "decided": spent.decided}
+        return progress.model_copy(update=saved)
 
     return asyncio.run(work())
 
