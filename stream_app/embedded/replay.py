@@ -231,6 +231,4 @@ def _lines(
         reveal_renewed(people.accounts, folder, entries, step)
         people.apply(Decided.logged(decision, registries.at(step), has_crowd=settings.has_crowd))
         if step >= span.first:
-            summary = people.named(people.summary()).line().rstrip()
-            records = b"".join(JsonlRisks(people.pseudonyms).blocks(step, people.records()))
-            yield step, [summary, *records.splitlines()]
+            yield step, b"".join(people.written()).splitlines()

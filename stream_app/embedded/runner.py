@@ -312,12 +312,9 @@ class EmbeddedRunner:
         """Keep all that follows from a step for the next commit."""
         for log, message in closed.messages():
             self._journal.keep(log, message)
-        step = closed.schedule.step
-        summary = closed.summary if self._view.people else None
-        if summary is not None:  # named for the owner's file only: observers get the summary without names
-            self._journal.keep(RISKS, self._people.named(summary))
-        for block in self._risks.blocks(step, self._people.records()):
-            self._journal.keep(RISKS, block)
+        if self._view.people:  # named for the owner's file only: observers get the summary without names
+            for block in self._people.written(closed.summary, self._risks):
+                self._journal.keep(RISKS, block)
         for rejected in closed.rejected:
             self._reject(rejected)
         for finding in closed.findings:

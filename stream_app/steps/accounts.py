@@ -6,7 +6,7 @@ count. So accounts are brought up to date from a log of decisions alone, and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -26,7 +26,14 @@ from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, Policy, settled
 from stream_app.steps.policy.people_shards import new_shadow, people_shares
-from stream_app.steps.risk_output import RiskRecords, crowd_message, summary_message, with_worst
+from stream_app.steps.risk_output import (
+    JsonlRisks,
+    RiskRecords,
+    RiskWriter,
+    crowd_message,
+    summary_message,
+    with_worst,
+)
 from stream_app.watching.metrics import over_limit_counts
 from stream_app.watching.people import Standing
 from stream_app.wire import OverLimitCounts, RiskSummary
@@ -313,3 +320,8 @@ class PeopleAccounts:
             None if crowd is None else crowd.risk()[person],
             () if crowd is None else tuple(map(crowd.decided_by, person.tolist())),
         )
+
+    def written(self, summary: RiskSummary | None = None, to: RiskWriter | None = None) -> Iterator[bytes]:
+        """What is written of everybody after the last step, in blocks of lines: first its ``summary``."""
+        yield self.named(summary or self.summary()).line()
+        yield from (to or JsonlRisks(self.pseudonyms)).blocks(self.next_step - 1, self.records())

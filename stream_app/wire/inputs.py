@@ -57,7 +57,7 @@ Chunks = Iterable[bytes | NextFile]
 
 
 @dataclass
-class Position:
+class InputPosition:
     """How much of an input was taken: whole lines only, with a running CRC-32 of their bytes.
 
     ``head`` is the CRC-32 of the first lines, by which an input is recognised. ``is_whole`` says whether the
@@ -129,11 +129,11 @@ class LineReader:
         is_away: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
-        self.position = Position()
+        self.position = InputPosition()
         self.header: bytes | None = None
         self.is_away = is_away
         self._chunks = chunks
-        self._saved = Position(**saved) if saved else Position()
+        self._saved = InputPosition(**saved) if saved else InputPosition()
         self._saved_marks = list(marks)
         self._head_lines = head_lines
         self._keep_torn = keep_torn
@@ -141,7 +141,7 @@ class LineReader:
         self._has_more = False
         self._marks = _Marks()
         self._proved_marks = self._marks.copy()
-        self._seen = Position()  # including lines held until they are proved
+        self._seen = InputPosition()  # including lines held until they are proved
         self._held: list[bytes] = []
         self._quiet = 0
         self._is_first_file = True
@@ -160,7 +160,7 @@ class LineReader:
         yield from self._end()
 
     @property
-    def reached(self) -> Position:
+    def reached(self) -> InputPosition:
         """Where the next run continues; where the earlier run stopped, until its lines are skipped."""
         return self._saved if self.is_behind else self.position
 
@@ -221,7 +221,7 @@ class LineReader:
 
     def _give_held(self) -> Iterator[Line]:
         """Take the held lines, which were not proved the same; a line taken twice changes nothing."""
-        self._saved, self._saved_marks, self._marks = Position(), [], self._proved_marks
+        self._saved, self._saved_marks, self._marks = InputPosition(), [], self._proved_marks
         held, self._held = self._held, []
         for number, line in enumerate(held):
             self._held = held[number + 1 :] if number + 1 < len(held) else []
@@ -252,7 +252,7 @@ class LineReader:
             raise self._changed("it ends before the point that was reached")
         self.name = file.name
         if not self._is_first_file:
-            self.position, self._saved = Position(is_whole=False), Position()
+            self.position, self._saved = InputPosition(is_whole=False), InputPosition()
         self._is_first_file = False
 
     def _end(self) -> Iterator[Line]:

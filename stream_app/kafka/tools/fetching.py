@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -79,7 +79,7 @@ from stream_app.setup.run_folder.run_settings import (
     sensors_fingerprint,
 )
 from stream_app.setup.settings import Settings
-from stream_app.steps import JsonlRisks, PeopleAccounts, TotalsFile
+from stream_app.steps import TotalsFile
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, RunStarted
 from stream_app.wire import StepDecision, fingerprint_of
@@ -382,7 +382,7 @@ class _Copy:
             *(accounted, lambda _: None, folder, journal, read, known.registries.groups, Observer()),
             bounded_days(settings, deployment.registry),
         )
-        risks, has_all = JsonlRisks(population.people), True
+        has_all = True
         for step in range(self._next_step, until):
             found = self._logs.step(step, tiers)
             if found is None:
@@ -395,8 +395,11 @@ class _Copy:
             spent.charge(decided.schedule)
             journal.keep(DECISIONS, _as_in_a_run(decision))
             journal.keep(RELEASES, release)
-            for lines in self._risk_lines(people, accounted, risks, step):
-                journal.keep(RISKS, lines)
+            if people.population is None:  # as the workers wrote it
+                journal.keep(RISKS, self._risks.of(step))
+            elif len(people.population):
+                for block in accounted.written():
+                    journal.keep(RISKS, block)
             self._next_step = step + 1
             if self._next_step % _TOGETHER == 0:
                 journal.commit(self._reached(spent.account.save(), spent.decided), may_wait=True)
@@ -404,16 +407,6 @@ class _Copy:
         if len(population):
             snapshots.save(accounted.accounts, journal.last_commit)
         return has_all
-
-    def _risk_lines(
-        self, people: _PeopleThen, accounted: PeopleAccounts, risks: JsonlRisks, step: int
-    ) -> Iterator[bytes]:
-        """What is written of a step's risks: as accounted here, or as the workers wrote it."""
-        if people.population is None:
-            yield self._risks.of(step)
-        elif len(people.population):
-            yield accounted.named(accounted.summary()).line()
-            yield from risks.blocks(step, accounted.records())
 
     def _take_rest(self, journal: Journal) -> None:
         """Late values, dead letters and findings."""

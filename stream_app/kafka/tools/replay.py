@@ -6,14 +6,14 @@ bit with what the workers wrote, except for people whose prior was changed since
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, enter_records
 from stream_app.kafka.broker.clients import Reader, consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, in_pieces
-from stream_app.steps import Comparison, JsonlRisks
+from stream_app.steps import Comparison
 
 
 def compare(deployment: Deployment, take: Callable[[bytes], object] = lambda line: None) -> Comparison:
@@ -71,9 +71,7 @@ def _partitions(deployment: Deployment, people: dict[int, Changes]) -> list[Part
     return partitions
 
 
-def _lines(accounts: PartitionAccounts) -> Iterator[bytes]:
+def _lines(accounts: PartitionAccounts) -> list[bytes]:
     """What a worker writes about a partition after a step."""
-    step = accounts.next_step - 1
-    for block in JsonlRisks(accounts.pseudonyms).blocks(step, accounts.records()):
-        yield from block.splitlines()
-    yield accounts.named(accounts.summary()).line().rstrip()
+    summary, *people = b"".join(accounts.written()).splitlines()
+    return [*people, summary]
