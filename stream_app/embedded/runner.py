@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.journal import Journal
 from stream_app.exceptions import AccountingFailedError, InputError
 from stream_app.setup.run_folder.progress import QUALITY, REJECTED, REVISED, RISKS
 from stream_app.steps import (
@@ -349,9 +349,8 @@ class EmbeddedRunner:
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
-        reached = Commit.model_construct(
-            position=vars(lines.reached), marks=lines.marks, **self._engine.position()
-        )
+        at = {"position": vars(lines.reached), "marks": lines.marks, **self._engine.position()}
+        reached = self._journal.last_commit.model_copy(update=at)  # whose construction would take long
         self._journal.commit(reached, window.take_changed(), whole=is_last, may_wait=may_wait)
         for closed in self._closed:
             latency_seconds = self._clock.monotonic_seconds() - self._received_at
