@@ -13,7 +13,7 @@ from accounting.attacks.noised_draws_kernel import MAP, MARGINAL
 from accounting.attacks.own_guess import Guess, own_attack
 from accounting.attacks.searched_guess_kernel import SEARCHED_FROM, searched_success
 from accounting.attacks.targets import Attack, AttackResult, RecordedResult, RecordedTarget, Target
-from accounting.bounds.noised import judged_draws
+from accounting.bounds.noised import drawn_log, judged_draws
 from accounting.bounds.noised.posterior_kernel import LogHorizon
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
 from accounting.exposure import Exposure
@@ -127,8 +127,8 @@ def _searched_labels(target: Target) -> AttackResult | None:
     if exposure.windows is not None or vectors == 0:
         return None
     nobody = np.empty(exposure.steps, np.int64)
-    horizon = LogHorizon(0, exposure.steps - 1, target.mistakes, nobody, vectors, 0)
-    judged = judged_draws(target.person, exposure, horizon, draws, target.seed)
+    horizon = LogHorizon(0, exposure.steps - 1, target.mistakes, nobody, vectors, 0, False)
+    judged = judged_draws(drawn_log(target.person, exposure), horizon, draws, target.seed)
     # The guess fixed beforehand is known exactly: what the outputs add to it varies less.
     added = np.maximum(0.0, judged.attained - judged.unmoved)
     around, surely = (mean_interval(added, 1.0 - each) for each in (target.confidence, PROVED))

@@ -61,7 +61,7 @@ def judge_people(
         log = own_log(LocalChain(chain, start, slot), own_labels, steps, values)
         guess = np.empty(horizon.guess.size, np.int64)
         own_horizon = LogHorizon(
-            horizon.first, horizon.last, horizon.mistakes, guess, horizon.vectors, horizon.order
+            horizon.first, horizon.last, horizon.mistakes, guess, horizon.vectors, horizon.order, False
         )
         work = new_draw_work(log, own_horizon)
         fill_prior_guess(log.person, own_horizon, work.posterior)
@@ -109,7 +109,7 @@ def mean_added(
     labels = np.stack([observation.labels for observation in observations])
     guess = np.empty(last - first + 1, np.int64)
     found = np.empty((effort.draws, 3))
-    horizon = LogHorizon(first, last, mistakes, guess, max(1, effort.vectors), 0)
+    horizon = LogHorizon(first, last, mistakes, guess, max(1, effort.vectors), 0, False)
     # Everybody is equally likely at each draw; draws in the order of people, so that each is prepared once.
     random = np.random.Generator(np.random.Philox(effort.seed))
     chosen = random.integers(0, len(population), effort.draws)

@@ -1,4 +1,7 @@
-"""A shadow adversary: how often an attack on sampled people succeeds, to compare with the ceiling."""
+"""A shadow adversary: how often an attack on sampled people succeeds, beside the ceiling and closer to it.
+
+The same drawn logs tell it from above, too: :meth:`Shadow.sampled`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from accounting.bounds.noised.posterior_kernel import (
     new_draw_work,
     success_by_search,
 )
+from accounting.bounds.noised.sampled import judged_draws, success_of
 from accounting.continuous.accountant import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
 from accounting.continuous.people import PeopleShares, Ranked
@@ -211,7 +215,7 @@ def _fill_guess(inside: LocalChain, horizon: LogHorizon, known_success: float, w
     ``inside`` starts with the horizon. The search's own guess is used unless the known one is better.
     """
     guess, mistakes = horizon.guess, horizon.mistakes
-    whole = LogHorizon(0, guess.size - 1, mistakes, guess, horizon.vectors, 0)
+    whole = LogHorizon(0, guess.size - 1, mistakes, guess, horizon.vectors, 0, False)
     success = fill_prior_guess(inside, whole, work.posterior)
     if success < (1.0 - _ROUNDED) * known_success:
         guess[:] = prior_constants(inside, guess.size, mistakes, False).baseline.guess
@@ -253,7 +257,7 @@ def attack_people(
         own_log = OwnLog(own, new_walker(own), releases)
         slot = slot_of(own, window.known)
         horizon = LogHorizon(
-            window.known, window.known + steps - 1, mistakes, sampled.guess[i, slot], expansions, 0
+            window.known, window.known + steps - 1, mistakes, sampled.guess[i, slot], expansions, 0, False
         )
         work = new_draw_work(own_log, horizon)
         has_start = has_initial_distribution(accounts.population, person)
@@ -269,6 +273,46 @@ def attack_people(
         for j in range(first, last):
             draws = Draws(sampled.seed[i], name * _MOST_DRAWS + j - first, 1)
             added[j] = _added_to(own_log, horizon, draws, work)
+
+
+# A ceiling by sampling is found as in :mod:`accounting.bounds.noised.sampled`: what a search bounds of each
+# drawn posterior, less what the guess made without releases succeeds with. The adversary sees the whole
+# recent log, and the place in its first step instead of all that was released before: given that place, what
+# came before says nothing about later ones.
+
+_SAMPLED_DRAWS = 2000
+"""Of a person: what is then said of their added risk is 0.005 above its mean, less where noise is large."""
+
+_SAMPLED_VECTORS = 64  # with which nearly every search ends by itself
+_OPERATIONS = 4 * 20_000 * _SAMPLED_DRAWS  # of a step, to look at somebody: a draw takes some 20 microseconds
+
+
+@jit
+def _sampled_question(
+    accounts: Accounts, person: int, step: int, log: RecentLog, is_told: bool
+) -> tuple[OwnLog, LogHorizon]:
+    """The person's recent log, and the horizon that ends with ``step``.
+
+    It has no ``vectors`` where a search is too expensive, or the log does not reach back to its first step.
+    """
+    steps, mistakes = accounts.horizon.steps, accounts.horizon.mistakes
+    window, since = _own_window(accounts, person, step), accounts.since[person]
+    own = _own_chain(accounts, person, window)
+    releases = _own_releases(log, _own_rows(accounts, person, window, log), own.chain.places)
+    vectors = affordable_expansions(own.chain, steps, mistakes, _SAMPLED_VECTORS)
+    if max(window.earliest, since) < log.first_step:
+        vectors = 0
+    last, guess = window.known + steps - 1, np.empty(steps, np.int64)
+    shows_start = is_told or window.earliest > since
+    horizon = LogHorizon(window.known, last, mistakes, guess, vectors, 0, shows_start)
+    return OwnLog(own, new_walker(own), releases), horizon
+
+
+class SampledAdded(NamedTuple):
+    """What releases add to each person's risk at most, (N,): by sampling where the person was looked at."""
+
+    added: Floats
+    is_looked_at: Flags
 
 
 _RANK_BITS = 56
@@ -548,6 +592,63 @@ class Shadow:
             self._found = self._attack() if can_be_drawn else None
             self._is_attacked = True
         return self._found
+
+    def sampled(self, above: float, is_over: Flags) -> SampledAdded | None:
+        """Ceilings by sampling, after the last step, of people to whom more than this may have been added.
+
+        And of those over a limit (N,); in each share the highest added risk first, as far as a quarter of the
+        work of a step goes. All hold together with the shadow's confidence. None where no step has noise, as
+        certain ceilings are close then, and where steps share it.
+        """
+        is_noised = any(not each.is_exact for step in self._steps for each in step.mechanisms)
+        if not is_noised or not all(step.can_be_drawn for step in self._steps):
+            return None
+        accountant, shares = self._accountant, self._accountant.people_shares
+        added, baseline = accountant.added(), accountant.baseline()
+        account = accountant.by_account.of(np.arange(added.size))
+        operations = accountant.settings.operations
+        most = added.size if operations is None else max(1, operations // (_OPERATIONS * shares.count))
+        chosen = np.flatnonzero((added > above) | is_over)
+        chosen = chosen[np.lexsort((shares.rank[chosen], -added[chosen], shares.share[chosen]))]
+        groups = shares.share[chosen] * len(accountant.population) + account[chosen]
+        _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+        found = SampledAdded(added.copy(), np.zeros(added.size, np.bool_))
+        log = recent_log(self._last_step - len(self._steps) + 1, self._steps)
+        failure = (1.0 - self._confidence) / (most * shares.count)
+        looked_at = np.zeros(shares.count, np.int64)
+        for place in np.sort(first):
+            person = chosen[place]
+            if looked_at[shares.share[person]] == most:
+                continue
+            looked_at[shares.share[person]] += 1
+            success = self._sampled_success(log, account[person], int(shares.rank[person]), failure)
+            alike = chosen[group == group[place]]
+            found.is_looked_at[alike] = True
+            found.added[alike] = np.clip(success - baseline[alike], 0.0, added[alike])
+        return found
+
+    def _sampled_success(self, log: RecentLog, account: int, rank: int, failure: float) -> float:
+        """What no adversary exceeds at the person's horizon, by sampling; 1 where that is not found.
+
+        Each draw is of one of the chains that stand for the person, whose mean this bounds.
+        """
+        accountant = self._accountant
+        accounts, chains, step = accountant.view().accounts, accountant.population.draws, self._last_step
+        is_told = bool(accountant.told_accounts[account])
+        if is_told and step - accountant.settings.horizon + 1 < accounts.since[account * chains]:
+            return 1.0  # the horizon begins before anything is known of the person
+        drawn = np.random.Generator(np.random.Philox([rank, step])).integers(0, chains, _SAMPLED_DRAWS)
+        without, added = 0.0, np.empty(_SAMPLED_DRAWS)
+        for number in range(chains):
+            own, horizon = _sampled_question(accounts, account * chains + number, step, log, is_told)
+            if horizon.vectors == 0:
+                return 1.0
+            is_own = drawn == number
+            seed = int(np.random.SeedSequence([rank, step, number]).generate_state(1, np.uint64)[0] >> 1)
+            judged = judged_draws(own, horizon, int(is_own.sum()), seed)
+            without += judged.without / chains
+            added[is_own] = judged.added
+        return success_of(without, added, failure)
 
     def _begin_stretch(self) -> None:
         """Forget what depends on the slots: guesses, and what attacks on repeated steps found."""

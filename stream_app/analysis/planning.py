@@ -240,7 +240,7 @@ def plan_schedule(settings: Settings, schedule: Schedule, population: Population
 def plan_steps(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
     """The same of the deployment's sensors, without the attack that is tried on drawn people."""
     registry = load_registry(settings.sensors, population.location_names)
-    quiet = settings.model_copy(update={"attack_draws": 0})
+    quiet = settings.model_copy(update={"attack_draws": 0, "sampled_above": None})
     return _decided(quiet, follow_schedule(quiet, schedule, registry), population)
 
 

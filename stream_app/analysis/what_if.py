@@ -348,6 +348,7 @@ class WhatIf:
             "origin": settings.origin + timedelta(seconds=first * settings.step_seconds),
             "sharpen_operations": min(settings.sharpen_operations or 0, _OPERATIONS),
             "attack_draws": 0,
+            "sampled_above": None,
         }
         planned_for = settings.model_copy(update=changed)
         planned = plan_schedule(planned_for, Schedule(tuple(raw), first_slot), self._population)

@@ -48,7 +48,7 @@ from stream_app.steps.policy import Decided
 from stream_app.wire import StepDecision
 
 Take = Callable[[bytes], object]
-_DESCRIBED = ("attack_draws", "confidence", "risk_every", "most_exposed", "adversary")
+_DESCRIBED = ("attack_draws", "sampled_above", "confidence", "risk_every", "most_exposed", "adversary")
 _OF_PEOPLE = (PRIORS, KEPT, "people", DRAWN)
 _STEP = re.compile(rb'"step":(\d+)')
 

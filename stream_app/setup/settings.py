@@ -188,6 +188,10 @@ class Settings(BaseSettings):
     attack_draws: int = Field(default=1000, ge=0, le=1_000_000)
     """draws a step of the attack that is shown beside the ceiling: 1000 tell its mean success within 2 in
     100; 0 = no attack"""
+    sampled_above: float | None = Field(default=None, ge=0, le=1)
+    """added risk above which a person's ceiling is also found by sampling, as of people over a limit: closer
+    through noise, and true with the stated confidence. Takes a quarter of sharpen_operations at most; none =
+    nobody's"""
     sharpen_operations: int = Field(default=OPERATIONS, ge=0, le=MAX_OPERATIONS)
     """work of recomputing in a step, in operations of about a nanosecond of one core; under a risk budget
     deciding takes a quarter more, in the crowd three tenths"""

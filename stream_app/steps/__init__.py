@@ -38,6 +38,7 @@ from stream_app.steps.risk_output import (
     RiskWriter,
     condition_of,
     crowd_message,
+    sampled_together,
     snapshot_basis,
     summary_message,
     together,

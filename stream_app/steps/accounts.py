@@ -34,9 +34,9 @@ from stream_app.steps.risk_output import (
     summary_message,
     with_worst,
 )
-from stream_app.watching.metrics import over_limit_counts
+from stream_app.watching.metrics import over_limit_counts, who_is_over
 from stream_app.watching.people import Standing
-from stream_app.wire import OverLimitCounts, RiskSummary
+from stream_app.wire import OverLimitCounts, RiskSummary, SampledRisks
 
 
 class Accounts(NamedTuple):
@@ -198,6 +198,7 @@ class PeopleAccounts:
     def use(self, accounts: Accounts) -> None:
         """Go on with these accounts, at the same step, as where people came or left."""
         self.accounts = accounts
+        self._sampled: tuple[int, SampledRisks | None] = -1, None
         before, self._shadow = self._shadow, new_shadow(self.settings, accounts.informed)
         if self._shadow is not None and before is not None:
             self._shadow.take_over_log(before)
@@ -282,6 +283,35 @@ class PeopleAccounts:
         """The same over all people; an error where it refutes the ceiling."""
         return None if self._shadow is None else self._shadow.mean()
 
+    def sampled(self) -> SampledRisks | None:
+        """What is found by sampling after the last step; None where nobody is looked at so."""
+        above = self.settings.sampled_above
+        if self._shadow is None or above is None or self._sampled[0] == self.next_step:
+            return self._sampled[1]
+        standing, limit = self.standing(), self.settings.release.budget.limit
+        in_crowd = self.settings.adversary == CROWD
+        if in_crowd and self.settings.crowd_adversary.companions:
+            limit = (
+                None  # companions are counted with the person, so knowing where all others are is not more
+            )
+        judged = standing.judged(in_crowd=in_crowd)
+        is_over = np.zeros(standing.added.size, dtype=np.bool_)
+        if limit is not None:
+            is_over, _ = who_is_over(judged, limit)
+        found = self._shadow.sampled(above, is_over)
+        risks = None
+        if found is not None:
+            within = None
+            if limit is not None:
+                lowered = judged.at_most(found.added, self.accountant.settings.within_nats)
+                within = judged.count(is_over & ~who_is_over(lowered, limit)[0])
+            people, most = standing.count(found.is_looked_at), float(found.added.max(initial=0.0))
+            risks = SampledRisks(
+                confidence=self.settings.confidence, people=people, most_added=most, within_limit=within
+            )
+        self._sampled = self.next_step, risks
+        return risks
+
     def standing(self) -> Standing:
         """Everybody's figures after the last step."""
         return Standing.of(self.accountant, self.pseudonyms, self.crowd)
@@ -293,6 +323,7 @@ class PeopleAccounts:
             *(self.accountant.summary(), self.partition, self.assumed, self.mean_attack()),
             None if crowd is None else crowd_message(crowd.summary(), crowd.adversary),
             self.over_limit(self.standing),
+            self.sampled(),
             {each.settings.question: each.summary() for each in self.beside},
         )
 

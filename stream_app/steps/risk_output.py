@@ -21,7 +21,15 @@ from accounting.bounds.radius import ceiling_within
 from models.private_files import PRIVATE_FOLDER
 from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replace_file
 from stream_app.setup.this_process import own_version
-from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts, RiskSummary, WorstMoment
+from stream_app.wire import (
+    Attack,
+    AttackedPart,
+    CrowdSummary,
+    OverLimitCounts,
+    RiskSummary,
+    SampledRisks,
+    WorstMoment,
+)
 
 if TYPE_CHECKING:
     from accounting.continuous import ContinuousAccountant
@@ -72,13 +80,14 @@ def summary_message(
     attack: MeanAttack | None = None,
     crowd: CrowdSummary | None = None,
     over_limit: OverLimitCounts | None = None,
+    sampled: SampledRisks | None = None,
     questions: Mapping[str, RiskSummary] | None = None,
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
     ``assumed`` says what habits are based on where none were measured; ``attack`` is None if none was tried,
-    ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set. ``questions`` are the
-    summaries of further questions, by name.
+    ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set, ``sampled`` if
+    nobody is looked at by sampling. ``questions`` are the summaries of further questions, by name.
     """
     return RiskSummary(
         step=summary.step,
@@ -95,6 +104,7 @@ def summary_message(
         chains=summary.chains,
         crowd=crowd,
         over_limit=over_limit,
+        sampled=sampled,
         questions=questions or None,
     )
 
@@ -191,6 +201,7 @@ def together(parts: Sequence[RiskSummary]) -> RiskSummary:
         "attack": None,
         "crowd": None,
         "over_limit": None,
+        "sampled": sampled_together([each.sampled for each in parts]),
         "questions": {name: together(own) for name, own in questions.items()} or None,
     }
     if None not in crowds:
@@ -201,6 +212,23 @@ def together(parts: Sequence[RiskSummary]) -> RiskSummary:
         sums = {name: sum(getattr(each, name) for each in limits) for name in counted}
         shared["over_limit"] = limits[0].model_copy(update=sums)
     return first.model_copy(update=shared)
+
+
+def sampled_together(parts: Sequence[SampledRisks | None]) -> SampledRisks | None:
+    """What is found by sampling of all people; None where some part has nothing.
+
+    Together the parts hold with the same confidence: each of them has a share only of what may fail.
+    """
+    found = [each for each in parts if each is not None]
+    if not found or len(found) < len(parts):
+        return None
+    within = [each.within_limit for each in found if each.within_limit is not None]
+    return SampledRisks(
+        confidence=found[0].confidence,
+        people=sum(each.people for each in found),
+        most_added=max(each.most_added for each in found),
+        within_limit=sum(within) if within else None,
+    )
 
 
 _COUNTS = ("at_risk", "at_added_risk", "at_baseline")

@@ -140,7 +140,7 @@ class BudgetMetrics:
 
 def over_limit_counts(standing: Standing, limit: RiskBudget, *, in_crowd: bool = False) -> OverLimitCounts:
     """How many are over the limit now, and how many ever were: what page, metrics and records say."""
-    judged = standing.crowd if in_crowd and standing.crowd is not None else standing
+    judged = standing.judged(in_crowd=in_crowd)
     worst = judged.worst
     is_ever = (worst.added > _or_unlimited(limit.added)) | (worst.highest_risk > _or_unlimited(limit.risk))
     by_releases, by_habits = map(judged.count, who_is_over(judged, limit))
@@ -276,6 +276,7 @@ _OF_SUMMARY = {
     **{"highest_risk": "most_risk", "highest_added_risk": "most_added", "people_not_reached": "not_reached"},
 }
 _ATTACK = {"attack_mean": "success", "attack_mean_low": "low", "attack_mean_high": "high"}
+_SAMPLED = {"sampled_added_risk": "most_added", "people_within_limit_sampled": "within_limit"}
 
 
 class EngineMetrics(Observer):
@@ -334,7 +335,7 @@ class EngineMetrics(Observer):
             self.meters.show_each(name, dict.fromkeys(self._levels, 0.0))
         for name in _BY_QUANTILE:
             self.meters.show_each(name, dict.fromkeys(map(label, QUANTILES), 0.0))
-        for name in (*_OF_SUMMARY, *_ATTACK, "headline_step"):
+        for name in (*_OF_SUMMARY, *_ATTACK, *_SAMPLED, "headline_step"):
             self.meters.show(name, 0.0)
         self.meters.show_each("headline", dict.fromkeys(HEADLINE, 0.0))
         self.meters["question_mean"].clear()
@@ -451,6 +452,9 @@ class EngineMetrics(Observer):
             self.meters.show(name, getattr(summary, figure) or 0.0)
         for name, end in _ATTACK.items():
             self.meters.show(name, getattr(summary.attack, end, inf) if summary.people else 0.0)
+        for name, figure in _SAMPLED.items():
+            found = getattr(summary.sampled, figure, None)
+            self.meters.show(name, inf if found is None else found)
         self._crowd.accounted(summary.crowd)
         first, further = self._figures.about.asked[0].name, summary.questions or {}
         for name, each in ({first: summary, **further} if further else {}).items():

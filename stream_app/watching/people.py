@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
@@ -77,6 +77,16 @@ class Standing:
             accountant.worst(),
             None if crowd is None else cls.of(crowd, pseudonyms),
         )
+
+    def judged(self, *, in_crowd: bool) -> Standing:
+        """The figures that a limit is about: those in the crowd where it is kept there."""
+        return self.crowd if in_crowd and self.crowd is not None else self
+
+    def at_most(self, added: NDArray[np.float64], within_nats: float) -> Standing:
+        """These figures where no more than so much was added, (N,)."""
+        lower = np.minimum(self.added, added)
+        risk = np.minimum(self.risk, ceilings_within(within_nats, self.baseline + lower))
+        return replace(self, added=lower, risk=risk)
 
     @classmethod
     def together(cls, parts: Sequence[Standing]) -> Standing:

@@ -14,7 +14,7 @@ from accounting.ledgers import DpStatement, ZcdpSpend
 from accounting.ledgers.units import Unit, UnitStatement
 from models.calendar import zone_of
 from models.text import number_of
-from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
+from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary, SampledRisks
 
 HABITS_DECIDE = 0.8
 """The median guess without any count above which a warning is due."""
@@ -301,6 +301,18 @@ def over_limit_in_words(over: OverLimitCounts) -> str:
     return (
         f"Over the limit now: {number_of(over.by_releases, 'person')} because of releases and "
         f"{over.by_habits:,} because of habits alone; ever so far: {over.ever:,}"
+    )
+
+
+def sampled_in_words(sampled: SampledRisks) -> str:
+    """What sampling says of those whose certain ceilings are high."""
+    within = ""
+    if sampled.within_limit is not None:
+        within = f", and {sampled.within_limit:,} of those over the limit because of releases are within it"
+    sure, people = confidence_in_words(sampled.confidence), number_of(sampled.people, "person")
+    return (
+        f"With {sure} confidence, by sampling {people}: releases add at most "
+        f"{in_a_hundred(sampled.most_added, UP)} to anybody's risk now{within}"
     )
 
 

@@ -46,6 +46,7 @@ from stream_app.wire.messages import (
     Reason,
     Rejected,
     RiskSummary,
+    SampledRisks,
     SensorDecision,
     SensorValue,
     Step,

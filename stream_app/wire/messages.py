@@ -480,6 +480,20 @@ class OverLimitCounts(Exact):
         return self.by_releases + self.by_habits
 
 
+class SampledRisks(Exact):
+    """What releases add to people's risk at most after a step, true with ``confidence``.
+
+    ``people`` were looked at by sampling, which is closer than a certain ceiling; the others have theirs.
+    ``most_added`` is the highest added risk of anybody now. Of the people who are over the limit of a rule by
+    releases ``within_limit`` are within it; None without a rule.
+    """
+
+    confidence: Probability
+    people: Annotated[int, Field(ge=0)]
+    most_added: Finite
+    within_limit: Annotated[int, Field(ge=0)] | None = None
+
+
 class RiskSummary(BaseMessage):
     """The risks of all people of a partition at a step, in counts and quantiles.
 
@@ -493,8 +507,8 @@ class RiskSummary(BaseMessage):
     first step of the first horizon); baseline, attack and added risk are the prior's. Each figure is the mean
     over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint. ``crowd`` is there if
     risks against the crowd adversary are computed; all other fields are against an adversary who knows where
-    everybody else is. ``over_limit`` is there if a rule is set. ``questions`` are the same figures by each
-    further question that is asked, by its name.
+    everybody else is. ``over_limit`` is there if a rule is set, ``sampled`` if people are looked
+    at by sampling. ``questions`` are the same figures by each further question that is asked, by its name.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -521,6 +535,7 @@ class RiskSummary(BaseMessage):
     chains: Name | None = None
     crowd: CrowdSummary | None = None
     over_limit: OverLimitCounts | None = None
+    sampled: SampledRisks | None = None
     questions: Mapping[Name, RiskSummary] | None = None
 
 

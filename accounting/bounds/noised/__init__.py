@@ -5,5 +5,5 @@
 
 from accounting.bounds.noised.erasure_bound import ERASURE, expected_under_erasure
 from accounting.bounds.noised.levels_bound import LEVELS
-from accounting.bounds.noised.sampled import SAMPLED, judged_draws, sampled_success
+from accounting.bounds.noised.sampled import SAMPLED, drawn_log, judged_draws, sampled_success
 from accounting.bounds.noised.sandwich_bound import SANDWICH

@@ -47,7 +47,10 @@ _MUCH_ABOVE = 1.1  # bound to attained, where a search is far from its end
 
 
 class LogHorizon(NamedTuple):
-    """Steps ``first..last`` of a log, of whose guesses at most ``mistakes`` may be wrong."""
+    """Steps ``first..last`` of a log, of whose guesses at most ``mistakes`` may be wrong.
+
+    With ``shows_start`` the place in the log's first step is seen, which stands for all that came before it.
+    """
 
     first: int
     last: int
@@ -55,6 +58,7 @@ class LogHorizon(NamedTuple):
     guess: Integers  # (T,) own places or labels, fixed before anything is released
     vectors: int  # expansions of a search for each step
     order: int  # of the moment bound, tried where a search leaves much open; 0: never
+    shows_start: bool
 
 
 class Success(NamedTuple):
@@ -281,6 +285,7 @@ class DrawWork(NamedTuple):
 
     stream: Words  # (1,)
     trace: Integers32  # (L,)
+    start: Floats  # (K,) law of the first place, as it is seen
     likelihood: Floats  # (L, K)
     posterior: PosteriorWork
 
@@ -295,9 +300,9 @@ def own_log(person: LocalChain, labels: Integers32, steps: ReleasedSteps, values
 def new_draw_work(log: OwnLog, horizon: LogHorizon) -> DrawWork:
     """Scratch for draws of this log."""
     steps, chain = log.releases.first.size - 1, log.person.chain
-    likelihood = np.empty((steps, log.person.start.size))
     stream, trace = np.empty(1, np.uint64), np.empty(steps, np.int32)
-    return DrawWork(stream, trace, likelihood, new_posterior_work(horizon, chain))
+    start, likelihood = log.person.start.copy(), np.empty((steps, log.person.start.size))
+    return DrawWork(stream, trace, start, likelihood, new_posterior_work(horizon, chain))
 
 
 @jit
@@ -316,7 +321,11 @@ def judge_draw(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) -
     begin_stream(draws, work.stream)
     walk(log.walker, work.stream, work.trace)
     draw_likelihoods(log.releases, work.trace, work.stream, work.likelihood)
-    return success_given(log.person, work.likelihood, horizon, work.posterior)
+    if horizon.shows_start:
+        work.start[:] = 0.0
+        work.start[work.trace[0]] = 1.0
+    person = LocalChain(log.person.chain, work.start, log.person.first_slot)
+    return success_given(person, work.likelihood, horizon, work.posterior)
 
 
 @pjit(lambda found, *_: len(found), least=64)

@@ -18,6 +18,7 @@ import numpy as np
 
 from accounting.bounds.noised.posterior_kernel import (
     LogHorizon,
+    OwnLog,
     fill_prior_guess,
     judge_draws,
     new_posterior_work,
@@ -53,9 +54,8 @@ def sampled_success(
         return None
     own = np.arange(exposure.place_count, dtype=np.int32)
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
-    judged = judged_draws(person, exposure, horizon, effort.draws, effort.seed)
-    added = np.maximum(0.0, judged.bound - judged.unmoved)
-    return min(1.0, judged.without + upper_mean(added, 1.0 - effort.confidence) + _ROUNDING)
+    judged = judged_draws(drawn_log(person, exposure), horizon, effort.draws, effort.seed)
+    return success_of(judged.without, judged.added, 1.0 - effort.confidence)
 
 
 class JudgedDraws(NamedTuple):
@@ -66,17 +66,29 @@ class JudgedDraws(NamedTuple):
     attained: Floats
     unmoved: Floats  # by the guess fixed beforehand
 
+    @property
+    def added(self) -> Floats:
+        """The most that the outputs of each draw add to the guess fixed beforehand, (n,)."""
+        return np.maximum(0.0, self.bound - self.unmoved)
 
-def judged_draws(
-    person: LocalChain, exposure: Exposure, horizon: LogHorizon, draws: int, seed: int
-) -> JudgedDraws:
-    """So many trajectories and outputs, each judged; ``person`` has its own places as the locations."""
-    without = fill_prior_guess(person, horizon, new_posterior_work(horizon, person.chain))
+
+def drawn_log(person: LocalChain, exposure: Exposure) -> OwnLog:
+    """How an exposure's log is drawn; ``person`` has its own places as the locations."""
     steps = released_steps(exposure.observations)
-    log = own_log(person, exposure.labels, steps, value_tables(steps.noise))
+    return own_log(person, exposure.labels, steps, value_tables(steps.noise))
+
+
+def judged_draws(log: OwnLog, horizon: LogHorizon, draws: int, seed: int) -> JudgedDraws:
+    """So many trajectories and outputs, each judged."""
+    without = fill_prior_guess(log.person, horizon, new_posterior_work(horizon, log.person.chain))
     found = np.empty((draws, 3))
     judge_draws(found, log, horizon, seed)
     return JudgedDraws(without, found[:, 0], found[:, 1], found[:, 2])
+
+
+def success_of(without: float, added: Floats, failure_probability: float) -> float:
+    """What no adversary exceeds, but with this probability over the draws that found what is ``added``."""
+    return min(1.0, without + upper_mean(added, failure_probability) + _ROUNDING)
 
 
 def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> LogHorizon:
@@ -86,7 +98,7 @@ def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort:
     size = replace(Size.of(exposure), steps=steps, hits=0, has_cycle=True)
     order = size.affordable_order(min(effort.order, steps - mistakes), 4.0 * MOST_OPERATIONS / effort.draws)
     vectors = affordable_expansions(exposure.chain, steps, mistakes, effort.vectors)
-    return LogHorizon(first, last, mistakes, np.empty(steps, np.int64), vectors, order)
+    return LogHorizon(first, last, mistakes, np.empty(steps, np.int64), vectors, order, False)
 
 
 def _compute(question: Question) -> float | None:

@@ -132,6 +132,9 @@ def added_chart(log: RunLog) -> dict[str, Any]:
             ("half above", "added", "0.5"),
         )
     ]
+    sampled = [summary.sampled.most_added for summary in log.summaries if summary.sampled is not None]
+    if len(sampled) == len(log.summaries):
+        lines.insert(1, _Line("the same by sampling", "attack", sampled))
     return _chart(lines, log, "Added risk of the most affected, the upper tenth and half")
 
 

@@ -16,7 +16,7 @@ from accounting.continuous import RiskSummary as Figures
 from accounting.continuous.shadow import MeanAttack, mean_attack
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.worker_metrics import AccountCounters
-from stream_app.steps import PeopleAccounts, crowd_message, summary_message
+from stream_app.steps import PeopleAccounts, crowd_message, sampled_together, summary_message
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing, standing_of
@@ -126,6 +126,7 @@ def _summary_of(parts: Sequence[PeopleAccounts], standing: Standing, assumed: st
     return summary_message(
         *(figures, 0, assumed, _attack(parts, standing)),
         *(_in_crowd(parts, standing), first.over_limit(lambda: standing)),
+        sampled_together([each.sampled() for each in parts]),
         {
             own[0].settings.question: _summary_of(own, standing_of(own), assumed)
             for own in zip(*(each.beside for each in parts), strict=True)

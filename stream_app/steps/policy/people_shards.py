@@ -57,10 +57,11 @@ def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
 
 
 def new_shadow(settings: Settings, accountant: ContinuousAccountant) -> Shadow | None:
-    """The attack that is reported with the ceiling, if settings ask for it; on the same people everywhere."""
-    if settings.attack_draws == 0:
+    """What is sampled beside the ceiling, if settings ask for it; on the same people everywhere."""
+    if settings.attack_draws == 0 and settings.sampled_above is None:
         return None
-    drawn = drawn_parts(accountant.people_shares, settings.attack_draws, accountant.holders.stands_for)
+    shares, stands_for = accountant.people_shares, accountant.holders.stands_for
+    drawn = drawn_parts(shares, settings.attack_draws, stands_for) if settings.attack_draws else []
     return Shadow(accountant, drawn, settings.confidence)
 
 

@@ -23,7 +23,12 @@ from stream_app.watching.metrics import HiddenByHour, adversary_of, hour_of, sig
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
 from stream_app.watching.view import ABOUT_NOTHING, About, Figure, Moment, QuestionFigures, View
-from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
+from stream_app.watching.wording import (
+    decision_in_words,
+    over_limit_in_words,
+    sampled_in_words,
+    spent_in_words,
+)
 from stream_app.wire import DeviceFinding, Reason, RiskSummary
 
 # Single people, by pseudonym, for holders of the access token: who is exposed, and which release did it.
@@ -504,12 +509,16 @@ class StatusBoard(Observer):
 
 
 def _decision(event: StepClosed) -> str | None:
-    over = None if event.summary is None else event.summary.over_limit
+    summary = event.summary
+    over = None if summary is None else summary.over_limit
+    sentences = []
     if event.why is not None:
-        return decision_in_words(event.why, over)
-    if over is None:
-        return None
-    return f"Released as configured; the rule decides nothing. {over_limit_in_words(over)}."
+        sentences = [decision_in_words(event.why, over)]
+    elif over is not None:
+        sentences = [f"Released as configured; the rule decides nothing. {over_limit_in_words(over)}."]
+    if summary is not None and summary.sampled is not None and summary.sampled.people:
+        sentences.append(f"{sampled_in_words(summary.sampled)}.")
+    return " ".join(sentences) or None
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:

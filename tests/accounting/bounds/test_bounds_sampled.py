@@ -47,7 +47,8 @@ class Exact:
         first, last = window
         vectors, order = effort
         person = case.person
-        self.horizon = LogHorizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors, order)
+        nobody = np.empty(last - first + 1, np.int64)
+        self.horizon = LogHorizon(first, last, mistakes, nobody, vectors, order, False)
         work = new_posterior_work(self.horizon, case.view)
         self.prior = fill_prior_guess(person, self.horizon, work)
         self.optimum = self.bound = self.unmoved = 0.0
@@ -87,6 +88,33 @@ def random_window(rng: np.random.Generator, steps: int) -> tuple[Window, int, in
     return (first, last), int(rng.integers(last - first + 1)), seen
 
 
+def shown_start(
+    case: Case, channels: list[NDArray[np.float64]], first: int, exact: Exact
+) -> tuple[float, float]:
+    """Mean bound and unmoved success by enumeration of a log from ``first`` on that shows the place there.
+
+    What was released before is not looked at: given that place, it tells nothing about later ones.
+    """
+    horizon = exact.horizon
+    inside = horizon._replace(first=horizon.first - first, last=horizon.last - first)
+    work, chain, slot = new_posterior_work(inside, case.view), case.person.chain, case.first_slot + first
+    everything, bound, unmoved = exact.everything, 0.0, 0.0
+    for place in range(len(case.start)):
+        known = np.eye(len(case.start))[place]
+        person = LocalChain(chain, known, slot % chain.start.shape[0])
+        is_there = everything.paths[:, first] == place
+        paths, probability = everything.paths[is_there, first:], everything.probability[is_there]
+        for outputs in product(*(range(channel.shape[1]) for channel in channels[first:])):
+            seen = [channel[:, y] for channel, y in zip(channels[first:], outputs, strict=True)]
+            likelihood = np.array(seen)
+            mass = probability @ likelihood[np.arange(len(seen)), paths].prod(axis=1)
+            if mass > 0.0:
+                scale = likelihood.max(axis=1, keepdims=True)
+                found = success_given(person, likelihood / scale, inside, work)
+                bound, unmoved = bound + mass * found.bound, unmoved + mass * found.unmoved
+    return bound, unmoved
+
+
 def check(rng: np.random.Generator) -> float:
     """One random log with outputs of any law, zeros included; how far above the optimum the bound is."""
     case = random_case(rng, largest=3, longest=4)
@@ -100,6 +128,9 @@ def check(rng: np.random.Generator) -> float:
     exact = Exact(case, channels, window, mistakes, (int(rng.choice([1, 4, 16])), order))
     assert exact.unmoved == pytest.approx(exact.prior, rel=1e-9)
     assert exact.optimum <= exact.prior + (exact.bound - exact.unmoved) + 1e-12
+    bound, unmoved = shown_start(case, channels, int(rng.integers(window[0] + 1)), exact)
+    assert unmoved == pytest.approx(exact.prior, rel=1e-9)
+    assert exact.optimum <= exact.prior + (bound - unmoved) + 1e-12
     return exact.bound / exact.optimum
 
 
@@ -141,6 +172,9 @@ def test_draws_have_the_means_that_enumeration_says() -> None:
         for drawn, mean in ((0, exact.bound), (2, exact.unmoved)):
             assert abs(found[:, drawn].mean() - mean) <= 5 * error[drawn] + 1e-6
         assert (found[:, 0] >= found[:, 2] - 1e-12).all()
+        judge_draws(found, log, exact.horizon._replace(shows_start=True), seed)
+        bound, _ = shown_start(case, channels[:seen], 0, exact)
+        assert abs(found[:, 0].mean() - bound) <= 5 * found[:, 0].std() / np.sqrt(len(found)) + 1e-6
 
 
 @pytest.mark.slow

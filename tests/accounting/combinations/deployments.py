@@ -22,6 +22,7 @@ from scipy import stats
 from accounting.audit import audit_population
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
+from accounting.continuous.shadow import Shadow
 from accounting.decisions import SearchSettings
 from accounting.decisions.what_if import WhatIf
 from accounting.exposure import prior_guess, window_of
@@ -51,6 +52,7 @@ NOISES: tuple[Mechanism, ...] = (Gaussian(0.7), Gaussian(1.5), TIERED)
 _LIKELY = 5  # values of noise on each side that are told apart
 _MOST_CELLS, _MOST_OUTCOMES = 4e6, 1e7
 _SHORT, _LONG = 5, 7  # steps
+_SURE = 1.0 - 1e-6  # so sure are ceilings by sampling
 _MANY = 20  # people, of whom few counts can be written down
 
 
@@ -147,6 +149,7 @@ class Deployment:
     decided: list[StepSchedule] = field(default_factory=list)
     informed: list[float] = field(default_factory=list)
     crowd: list[float] = field(default_factory=list)
+    sampled: float | None = None  # ceiling after the last step, by sampling
 
     @property
     def steps(self) -> int:
@@ -161,12 +164,15 @@ class Deployment:
         """Decide and account every step, as runs do; where habits change, as a run that goes on then."""
         accountant, crowd, what_if = self._accounts(self.population)
         past: list[tuple[StepSchedule, StepCrowd | None]] = []
+        shadow = Shadow(accountant, (), _SURE)
         for number, names in enumerate(self.announced):
             if self.renewed is not None and number == self.renewed.step:
                 after = replace(self.renewed.after, weights=self.population.weights)
                 accountant, crowd, what_if = self._accounts(after)
+                shadow = Shadow(accountant, (), _SURE)
                 for accounted, crowds in past:
                     accountant.apply(accounted)
+                    shadow.note(accounted)
                     if crowd is not None:
                         crowd.apply(accounted, crowds)
                 if crowd is not None:
@@ -180,12 +186,16 @@ class Deployment:
             self.policy.note(step)
             accounted = in_single_steps(step, self.registry)
             accountant.apply(accounted)
+            shadow.note(accounted)
             self.informed.append(float(accountant.risk()[0]))
             if crowd is not None:
                 crowd.apply(accounted, crowds)
                 self.crowd.append(float(crowd.risk()[0]))
             self.decided.append(step)
             past.append((accounted, crowds))
+        sampled = shadow.sampled(1.0, np.arange(len(accountant.people)) == 0)
+        if sampled is not None and sampled.is_looked_at[0]:
+            self.sampled = float(accountant.baseline()[0] + sampled.added[0])
 
     def _accounts(
         self, population: Population
@@ -813,6 +823,10 @@ def compare(found: Deployment) -> Compared:
             least = min(least, figures[last] - best)
             if best > figures[last] + 1e-9:
                 wrong.append(f"{window} among={among}: optimum {best} above {figures[last]}")
+            has_company = among and found.adversary is not None and found.adversary.companions > 0
+            is_last = last == found.steps - 1 and not has_company
+            if found.sampled is not None and is_last and best > found.sampled + 1e-9:
+                wrong.append(f"{window} among={among}: optimum {best} above {found.sampled} by sampling")
             if found.limit is not None and among == found.in_crowd:
                 most = _most(found, window)
                 if most is not None and best > most + 1e-9:

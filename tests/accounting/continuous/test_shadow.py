@@ -75,7 +75,7 @@ def attacked(
     settings: HorizonSettings,
     steps: Sequence[StepSchedule],
     draws: int = DRAWS,
-) -> tuple[ContinuousAccountant, MeanAttack]:
+) -> tuple[ContinuousAccountant, Shadow, MeanAttack]:
     """Everybody attacked after the last of the steps."""
     accountant = ContinuousAccountant(Population.pack(priors, ["a", "b", "c"]), settings, np.array(since))
     ranks = np.arange(7, 7 + len(priors))
@@ -85,7 +85,7 @@ def attacked(
         shadow.note(step)
     mean = shadow.mean()
     assert mean is not None
-    return accountant, mean
+    return accountant, shadow, mean
 
 
 @pytest.mark.slow
@@ -117,7 +117,13 @@ def test_the_attack_is_as_good_as_the_best_adversary(
         optimum.append(Exact(case, log, (first, first + horizon - 1), mistakes).optimum)
         priors.append(prior)
     settings = HorizonSettings(horizon, mistakes, vectors=vectors)
-    accountant, mean = attacked(priors, [since] * people, settings, steps)
+    accountant, shadow, mean = attacked(priors, [since] * people, settings, steps)
+    sampled = shadow.sampled(0.0, np.ones(people, np.bool_))
+    assert sampled is not None
+    ceiling = accountant.baseline() + sampled.added
+    assert sampled.is_looked_at.any()
+    assert (ceiling >= np.array(optimum) - 1e-9).all()
+    assert (ceiling <= np.array(optimum) + 0.03).all()
     assert mean.low <= np.mean(optimum) <= mean.high or vectors == 1
     assert accountant.baseline().mean() - 1e-9 <= mean.low <= np.mean(optimum)
     assert mean.success == pytest.approx(np.mean(optimum), abs=0.01 if vectors == 16 else 0.05)

@@ -86,6 +86,7 @@ def files_of(folder: Path, drawn: Deployment, cell: Cell | None = None) -> tuple
         risk_every=1,
         listen="",
         attack_draws=16,
+        sampled_above=0.1,
         snapshot_seconds=1e-9,
         **crowd,
     )

@@ -14,6 +14,7 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import person_records
 from stream_app.steps.policy import Decided
+from stream_app.steps.risk_output import sampled_together
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire import Reading, RiskSummary
 from tests.hex_keys import hex_key
@@ -32,6 +33,15 @@ from tests.stream_app.kafka.deployments import parse_person
 from tests.stream_app.partitions import partition_of
 
 STEPS = 12
+SAMPLED = {
+    "sampled_above": 0.05,
+    "release": {
+        **{"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},
+        "budget": {"share": 0.0, "added": 0.1},
+    },
+}
+"""Beside a limit that is only watched."""
+
 PEOPLE = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population().people)
 
 
@@ -62,11 +72,13 @@ def summaries_of(folder: Path, messages: Iterable[bytes], **changed: object) -> 
     return [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
 
 
-def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -> list[list[RiskSummary]]:
+def workers_of(
+    folder: Path, partitions: int, shares: Sequence[Sequence[int]], **changed: object
+) -> list[list[RiskSummary]]:
     """What workers with these partitions show of the same steps; people are read backwards there."""
     (folder / "locations.txt").write_text("\n".join(NAMES) + "\n")
     kafka = {"servers": ("nowhere:9092",), "partitions": partitions}
-    deployment = Deployment.of(settings(locations=folder / "locations.txt", kafka=kafka))
+    deployment = Deployment.of(settings(locations=folder / "locations.txt", kafka=kafka, **changed))
     records = dict(person_records(population(), PEOPLE, 0, deployment.digest))
     found = []
     for share in shares:
@@ -97,13 +109,17 @@ def test_account_workers_show_the_attack_of_one_process(tmp_path: Path, partitio
     However many partitions there are: the one process knows of four.
     """
     lines = [lines_of(messages_of_a_day(STEPS, 3))]
-    embedded = summaries_of(tmp_path, lines)
+    embedded = summaries_of(tmp_path, lines, **SAMPLED)
     assert len(embedded) == STEPS
-    (together,) = workers_of(tmp_path, partitions, [range(partitions)])
+    assert any(each.sampled and each.sampled.within_limit for each in embedded)
+    assert all(each.sampled and each.sampled.most_added <= each.added["1.0"] for each in embedded)
+    (together,) = workers_of(tmp_path, partitions, [range(partitions)], **SAMPLED)
     assert [each.attack for each in together] == [each.attack for each in embedded]
-    apart = workers_of(tmp_path, partitions, [[partition] for partition in range(partitions)])
+    assert [each.sampled for each in together] == [each.sampled for each in embedded]
+    apart = workers_of(tmp_path, partitions, [[partition] for partition in range(partitions)], **SAMPLED)
     for step, whole in enumerate(embedded):
         found = [worker[step].attack for worker in apart]
+        assert whole.sampled == sampled_together([worker[step].sampled for worker in apart])
         assert whole.attack is not None
         parts = [part for attack in found if attack is not None for part in attack.parts]
         assert sorted(parts, key=repr) == sorted(whole.attack.parts, key=repr)
@@ -113,9 +129,9 @@ def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
     """Other counts from the same sensors, and another noise key: the same attack, and not a trivial one."""
     messages = messages_of_a_day(STEPS, 3)
     others = [each.model_copy(update={"count": 7} if isinstance(each, Reading) else {}) for each in messages]
-    found = summaries_of(tmp_path / "some", [lines_of(messages)])
-    again = summaries_of(tmp_path / "other", [lines_of(others)], noise_key_secret=hex_key("33"))
-    assert [each.attack for each in found] == [each.attack for each in again]
+    found = summaries_of(tmp_path / "some", [lines_of(messages)], **SAMPLED)
+    again = summaries_of(tmp_path / "other", [lines_of(others)], noise_key_secret=hex_key("33"), **SAMPLED)
+    assert [(each.attack, each.sampled) for each in found] == [(each.attack, each.sampled) for each in again]
     assert any(each.attack.success > each.mean_baseline + 0.01 for each in found if each.attack)
     assert all(each.attack.low <= each.mean_risk for each in found if each.attack)
 
@@ -124,12 +140,14 @@ def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_attacks_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     """Whether from a snapshot or from the log alone."""
     lines = [line + b"\n" for line in lines_of(messages_of_a_day(80, 3)).splitlines()]
-    whole = summaries_of(tmp_path / "whole", lines, **LITTLE_WORK)
+    given = {**LITTLE_WORK, "sampled_above": 0.3}
+    whole = summaries_of(tmp_path / "whole", lines, **given)
+    assert any(each.sampled and each.sampled.people for each in whole)
     for every in (0.0, 1e-9):
         folder = tmp_path / f"halves {every}"
-        begun = {**LITTLE_WORK, "snapshot_seconds": every}
+        begun = {**given, "snapshot_seconds": every}
         run_on(folder, lines[: len(lines) * 3 // 4], keep_open=True, settings=begun)
-        assert summaries_of(folder, lines[len(lines) * 3 // 4 :], **LITTLE_WORK) == whole
+        assert summaries_of(folder, lines[len(lines) * 3 // 4 :], **given) == whole
 
 
 def test_nothing_is_attacked_where_it_is_switched_off(tmp_path: Path) -> None:
@@ -137,5 +155,7 @@ def test_nothing_is_attacked_where_it_is_switched_off(tmp_path: Path) -> None:
     lines = [lines_of(messages_of_a_day(STEPS, 3))]
     found = summaries_of(tmp_path / "with", lines)
     without = summaries_of(tmp_path / "without", lines, attack_draws=0)
-    assert b"attack" not in (tmp_path / "without" / "risks.jsonl").read_bytes()
+    written = (tmp_path / "without" / "risks.jsonl").read_bytes()
+    assert b"attack" not in written
+    assert b"sampled" not in written
     assert without == [each.model_copy(update={"attack": None}) for each in found]
