@@ -161,7 +161,8 @@ def measured(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, 
     """Decide, account and look at everybody after each step."""
     losses, errors, most = [], [], 0
     for step, sensors in enumerate(setting.steps):
-        crowds = accounts.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
+        asked = StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors))
+        crowds = accounts.ask((asked,))[0].crowds if accounts.crowd is not None else None
         decided = choose(step, [_choice(sensor) for sensor in sensors], crowds)
         accounts.apply(decided, crowds)
         most = max(most, int(over_limit(accounts, setting.added).sum()))

@@ -354,7 +354,11 @@ class CrowdAccount:
 
         It is of these people and the adversary's strangers: of everybody, if all people are accounted here.
         """
-        return self._with_strangers(step, self.others.ask(step))
+        return self.ask_ahead((step,))[0]
+
+    def ask_ahead(self, steps: Sequence[StepSchedule]) -> tuple[StepCrowd, ...]:
+        """The same of the next steps, as :meth:`Others.ask_ahead` has it."""
+        return tuple(map(self._with_strangers, steps, self.others.ask_ahead(steps)))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
         """Account one step; steps come in order without gaps, empty ones included.

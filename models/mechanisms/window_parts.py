@@ -92,6 +92,9 @@ class NoiseShare(NoPromises, Tabulated):
         return gaussian_share(self.whole.sigma, self.shares, self.position)
 
 
+_BELOW_ONE = 1.0 - 2.0**-53  # the rounding of a product of chances is as large
+
+
 @dataclass(frozen=True, slots=True)
 class ErasureCoin(NoPromises, Tabulated):
     """Shows the exact count of a set of places with probability ``shown``, else nothing.
@@ -122,10 +125,14 @@ class ErasureCoin(NoPromises, Tabulated):
 
 
 def joined_coins(parts: Sequence[ErasureCoin]) -> ErasureCoin:
-    """The coins of several releases or moves for one set of places as one coin: any of them shows it."""
+    """The coins of several releases or moves for one set of places as one coin: any of them shows it.
+
+    It is exact only if one of them is: else accounts would count exact places beside what the noise reveals.
+    """
+    most = 1.0 if any(part.is_exact for part in parts) else _BELOW_ONE
     return ErasureCoin(
         tuple(whole for part in parts for whole in part.parts),
-        1.0 - prod(1.0 - part.shown for part in parts),
+        min(most, 1.0 - prod(1.0 - part.shown for part in parts)),
         1.0 - prod(1.0 - part.revealed for part in parts),
     )
 

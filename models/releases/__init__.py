@@ -36,6 +36,7 @@ from models.releases.schedule import (
     SensorRegistry,
     SensorRelease,
     ShownPlaces,
+    StepParts,
     StepSchedule,
 )
 from models.releases.trust import (

@@ -31,7 +31,7 @@ from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, PeopleAccounts, Plan, follow_schedule, make_plan
-from stream_app.steps.policy import BudgetPolicy, Decided, undecided_step
+from stream_app.steps.policy import BudgetPolicy, Decided, steps_asked
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
 from stream_app.watching.wording import habits_warning
@@ -269,8 +269,9 @@ def _decided(
     steps = []
     for step in range(last + 1):
         sensors = plan.announced.get(step, ())
-        crowds = people.ask(undecided_step(step, sensors, plan.registry))
-        decided = plan.policy.decide(step, sensors, crowds)._replace(crowds=crowds)
+        known = people.ask(steps_asked(plan.policy, step, sensors, plan.registry))
+        crowds = known[0].crowds if known else None
+        decided = plan.policy.decide(step, sensors, known)._replace(crowds=crowds)
         plan.policy.note(decided.schedule)
         decided = decided._replace(single_steps=in_single_steps(decided.schedule, plan.registry))
         people.apply(decided)

@@ -207,7 +207,7 @@ def _planned(path: Path, priors: Path | None, config: Path | None) -> Source:
     policy = rules.policy_from(settings.release, registry, announced)
     last, first = max(announced, default=-1), min(announced, default=0)
     steps = tuple(
-        in_single_steps(policy.decide(step, announced.get(step, ()), None).schedule, registry)
+        in_single_steps(policy.decide(step, announced.get(step, ())).schedule, registry)
         if isinstance(policy, rules.FixedPolicy)
         else rules.undecided_step(step, announced.get(step, ()), registry)
         for step in range(first, last + 1)

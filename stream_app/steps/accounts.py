@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accounting.continuous import Cells, ContinuousAccountant, digest_of, pack_state, unpack_state
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import AttackedPart, MeanAttack, Shadow, recent_step_count
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import KnownStep, WhatIf
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import HorizonSettings
 from models.priors import Population
@@ -130,9 +130,9 @@ class Accounts(NamedTuple):
         """The crowd's account, if the risk budget limits it."""
         return self.crowd if self.decides else None
 
-    def ask(self, step: StepSchedule) -> StepCrowd | None:
-        """What each count of the next step would hide among; None without a crowd's account."""
-        return None if self.crowd is None else self.crowd.ask(step)
+    def ask(self, steps: Sequence[StepSchedule]) -> tuple[KnownStep, ...]:
+        """What each count of the next steps would hide among; none without a crowd's account."""
+        return () if self.crowd is None else tuple(map(KnownStep, steps, self.crowd.ask_ahead(steps)))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Account one step; steps come in order without gaps."""
@@ -217,7 +217,8 @@ class PeopleAccounts:
     def bind(self, policy: Policy) -> None:
         """Let a policy under a risk budget ask these people."""
         if self.what_if is not None and isinstance(policy, BudgetPolicy):
-            policy.bind(partial(settled, self.what_if), self.what_if.people)
+            in_crowd = self.what_if.crowd is not None
+            policy.bind(partial(settled, self.what_if), self.what_if.people, in_crowd=in_crowd)
 
     @property
     def accountant(self) -> ContinuousAccountant:
@@ -244,9 +245,9 @@ class PeopleAccounts:
         """What the habits of people who were not measured rest on; None if all were measured."""
         return self.accountant.population.assumed
 
-    def ask(self, step: StepSchedule) -> StepCrowd | None:
+    def ask(self, steps: Sequence[StepSchedule]) -> tuple[KnownStep, ...]:
         """As :meth:`Accounts.ask`."""
-        return self.accounts.ask(step)
+        return self.accounts.ask(steps)
 
     def apply(self, decided: Decided) -> None:
         """Account one step; steps come in order without gaps."""

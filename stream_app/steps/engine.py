@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from accounting.decisions.what_if import KnownStep
 from accounting.ledgers import PrivacyAccount
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Suppressed
@@ -21,7 +22,7 @@ from stream_app.exceptions import AccountingFailedError
 from stream_app.setup.run_folder.progress import DECISIONS, RELEASES, REVISED
 from stream_app.steps.devices import DeviceWatch
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
-from stream_app.steps.policy import Decided, Policy, undecided_step
+from stream_app.steps.policy import Decided, Policy, steps_asked
 from stream_app.steps.position import Position, Spent
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.watching.events import StepClosed
@@ -48,8 +49,8 @@ class StepAccounts(Protocol):
 
     has_crowd: bool  # whether it is computed what each count hides among
 
-    def ask(self, step: StepSchedule) -> StepCrowd | None:
-        """What each count of the next step would hide among; None without a crowd's account."""
+    def ask(self, steps: Sequence[StepSchedule]) -> tuple[KnownStep, ...]:
+        """What each count of the next steps would hide among; none without a crowd's account."""
 
     def apply(self, decided: Decided) -> None:
         """Account one step."""
@@ -221,10 +222,12 @@ class StepEngine:
 
     def _decide(self, closed: ClosedCounts) -> Decided:
         """How the announced sensors of a step are released."""
-        crowds = None
+        known: tuple[KnownStep, ...] = ()
         if self.accounts.has_crowd:
-            crowds = self.accounts.ask(undecided_step(closed.step, closed.sensors, self.intake.registry))
-        return self._policy.decide(closed.step, closed.sensors, crowds)._replace(crowds=crowds)
+            asked = steps_asked(self._policy, closed.step, closed.sensors, self.intake.registry)
+            known = self.accounts.ask(asked)
+        decided = self._policy.decide(closed.step, closed.sensors, known)
+        return decided._replace(crowds=known[0].crowds if known else None)
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
         return revised_releases(counts, self._decided, self._publisher)

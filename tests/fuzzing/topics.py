@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unittest.mock import MagicMock
 
 from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import KnownStep
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
@@ -187,19 +188,23 @@ def _source() -> Source:
     return Source(deployment=_deployment().digest, session="s")
 
 
+def _announced() -> StepSchedule:
+    sensors = map(_deployment().registry.get, ("A", "B"))
+    return StepSchedule(0, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+
+
 def _survey() -> CrowdSurvey:
     """The release worker's question about the crowd, before it has heard an answer."""
-    sensors = map(_deployment().registry.get, ("A", "B"))
-    step = StepSchedule(0, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
-    return CrowdSurvey(step, 2, _source())
+    return CrowdSurvey((_announced(),), 2, _source())
 
 
 def _negotiation() -> Negotiation:
     """Its proposal, once it has heard among whom people would be counted."""
     policy = _policy()
     coming = policy.coming(0)
-    limit, crowds = policy.limit, _survey().crowds
-    return Negotiation(policy.decider(0, ("A", "B")), limit, 2, coming, source=_source(), crowds=crowds)
+    (crowds,) = _survey().crowds
+    known = [KnownStep(_announced(), crowds)]
+    return Negotiation(policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=_source(), known=known)
 
 
 @cache

@@ -7,6 +7,7 @@ from accounting.decisions.what_if.questions import (
     DECIDING_PART,
     DECIDING_PART_BESIDE,
     AnnouncedStep,
+    KnownStep,
     NextStep,
     NextStepOfWindows,
     WhatIf,

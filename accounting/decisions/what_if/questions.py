@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -40,9 +40,12 @@ from models.noise import binary_entropy, fill_information
 from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.releases import (
     OpenWindow,
+    RevealedAmount,
     RevealedMove,
     Sensor,
     SensorRelease,
+    ShownPlaces,
+    StepParts,
     StepSchedule,
     parts_of,
     revealed_of_window,
@@ -169,24 +172,33 @@ _PEOPLE_AT_ONCE = 2048
 """How many people are evaluated exactly before it is checked again whether ``enough`` are over the limit."""
 
 
+class KnownStep(NamedTuple):
+    """What will count in a step whatever is decided, and what each count hides among."""
+
+    step: StepSchedule
+    crowds: StepCrowd
+
+
 class AnnouncedStep(NamedTuple):
     """The step in question: its sensors and, where they are known, their crowds.
 
     ``coming`` are the announced sensors of the steps after it, with which it shares each person's headroom
     evenly. If ``coming`` is empty, the step may use all of the headroom. Sensors with windows are those that
-    begin one; ``open`` are the windows from before.
+    begin one; ``open`` are the windows from before. ``known`` are this step and those after it as far as it
+    is known what counts in them, for windows that are decided in the crowd.
     """
 
     sensors: Sequence[Sensor]
     crowds: StepCrowd | None = None
     coming: Sequence[Sequence[Sensor]] = ()
     open: tuple[OpenWindow, ...] = ()
+    known: Sequence[KnownStep] = ()
 
 
 def crowds_of_sensors(sensors: Sequence[Sensor], crowds: StepCrowd | None) -> StepCrowd | None:
     """What each of these sensors hides among in a step whose counts of presence have the first ``crowds``.
 
-    What a window counts in the steps to come is not known to hide anybody yet.
+    What a window counts is in :attr:`AnnouncedStep.known`.
     """
     if crowds is None:
         return None
@@ -514,9 +526,14 @@ def _raw_labels(sensors: Sequence[Sensor], locations: int) -> Integers32:
 # For a limit in hindsight a window counts whole until it has ended: a horizon that ends within it is reached
 # by its elapsed parts, too. And no step may reveal more of a place than the limit allows a step.
 #
-# In the crowd a window counts as if the others' places were known until its steps have come: only then is it
-# known whom it hides among. So what it reveals only falls. Of a group that moves together it counts as exact.
-# Who is within the limit by the informed account stays within it, as in single steps.
+# In the crowd a window hides among the others of those steps of which it is known what counts in them: the
+# sums over the others then follow from priors and that alone, and are those that accounts will have, as long
+# as people and sensors stay. In other steps, and in hindsight, it counts as if the others' places were known,
+# so what it reveals only falls as time goes on; of a group that moves together it counts as exact there. Who
+# is within the limit by the informed account stays within it, as in single steps.
+
+
+Revealed: TypeAlias = RevealedMove | RevealedAmount
 
 
 class NextStepOfWindows:
@@ -547,6 +564,8 @@ class NextStepOfWindows:
         crowds = announced.crowds or (SensorCrowd(),) * len(announced.sensors)
         self._crowds = dict(zip(announced.sensors, crowds, strict=True))
         self._informed = None if what_if.informed is None else NextStepOfWindows(what_if.informed, announced)
+        is_looked_ahead = self._crowd is not None and not what_if.limit.in_hindsight
+        self._known = {each.step.step: each for each in announced.known} if is_looked_ahead else {}
         self._units: dict[object, Floats] = {}
         self._decided = sum(map(self._of_window, announced.open), start=np.zeros(people))
 
@@ -615,23 +634,36 @@ class NextStepOfWindows:
     def _as_accounted(self, window: OpenWindow, since: int) -> Floats:
         """What the steps from ``since`` on add to the information of an account, in units, (N,)."""
         total = np.zeros(self._room.size)
-        if self._is_of_groups:
-            return sum((units for step, units in self._parts(window) if step >= since), start=total)
-        for part in parts_of(window.release):
-            step = window.first + part.places.offset
-            if step >= since and without_coins((SensorRelease(part.sensor, part.mechanism),)):
-                total += self._of_places(part.sensor, part.mechanism, step)
-        for at, each in revealed_of_window(window.release):
-            step = window.first + at
-            if step < since:
-                continue
-            nats = self._revealed.nats([each], self._first_slot + step - 1, self._own_before)
-            if isinstance(each, RevealedMove):
-                assert isinstance(each.mechanism, Tabulated)
-                most = float(each.mechanism.information_table().information_nats.max())
-                nats[self._is_nonstationary | self._is_beyond(step)] = most
-            total += _in_units(nats)
+        for step in range(max(since, window.charged_from), window.last + 1):
+            at = step - window.first
+            parts = tuple(each for each in parts_of(window.release) if each.places.offset == at)
+            revealed = tuple(each for number, each in revealed_of_window(window.release) if number == at)
+            if self._crowd is not None:
+                shown, revealed = self._among_others(self._crowd, step, parts, revealed)
+            else:
+                plain = ((SensorRelease(each.sensor, each.mechanism),) for each in parts)
+                shown = [own for each in plain for own in without_coins(each)]
+            total += sum(self._of_places(each.sensor, each.mechanism, step) for each in shown)
+            total += sum(self._of_revealed(each, step) for each in revealed)
         return total
+
+    def _among_others(
+        self, crowd: CrowdAccount, step: int, parts: tuple[ShownPlaces, ...], revealed: tuple[Revealed, ...]
+    ) -> tuple[Sequence[SensorRelease], tuple[Revealed, ...]]:
+        """What a window shows and reveals in a step, as the account in the crowd will see it."""
+        among = self._known.get(step) or KnownStep(StepSchedule(step), ())
+        own = replace(among.step, releases=(), revealed=revealed, among=among.step.counting)
+        seen = crowd.seen(replace(own, parts=StepParts((), parts)), among.crowds)
+        return (seen.releases, ()) if seen.revealed is None else (without_coins(seen.releases), seen.revealed)
+
+    def _of_revealed(self, each: Revealed, step: int) -> Floats:
+        """The most that moves, or an amount, reveal about each person in a step, in units, (N,)."""
+        nats = self._revealed.nats([each], self._first_slot + step - 1, self._own_before)
+        if isinstance(each, RevealedMove):
+            assert isinstance(each.mechanism, Tabulated)
+            most = float(each.mechanism.information_table().information_nats.max())
+            nats[self._is_nonstationary | self._is_beyond(step)] = most
+        return _in_units(nats)
 
     def _parts(self, window: OpenWindow) -> list[tuple[int, Floats]]:
         """What each step of a window reveals by the places it shows, in units, (N,)."""

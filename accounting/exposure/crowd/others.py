@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -393,6 +393,12 @@ class HidingCrowd(NamedTuple):
         return revealed(self.variance, _EXACT, self.adversary.companions, self.most_counts)
 
     @property
+    def left(self) -> float:
+        """What is left of a raw count's information."""
+        coins = self.crowd.coins(self.adversary.at(self.most_counts))
+        return min(self.shown, left_of_entropy(coins, self.most_counts))
+
+    @property
     def sigma(self) -> float:
         """Scale of Gaussian noise that hides the person no better than the crowd does; 0 if it hides nobody.
 
@@ -466,6 +472,8 @@ class _Hiding:
         own = tuple(self._seen(each, by_places.get(each.sensor.locations, SensorCrowd())) for each in plain)
         parts = []
         for part in shown:
+            if self._is_revealed(part):
+                continue
             release = SensorRelease(part.sensor, part.mechanism)
             crowd = by_places.get(part.places.locations, SensorCrowd())
             mechanism = self._coin(part) if part.ends else self._seen(release, crowd).mechanism
@@ -513,10 +521,17 @@ class _Hiding:
         shown = min(1.0, (1.0 - prod(1.0 - chance for chance in each)) * (1.0 + _ROUNDING))
         return replace(coin, shown=shown if companions else min(coin.shown, shown))
 
+    def _is_revealed(self, part: ShownPlaces) -> bool:
+        """Whether :meth:`revealed` has these exact counts of moves, which noise alone would not hide."""
+        is_on_average = self.probability is None and not self.adversary.companions
+        return (
+            is_on_average and self.step.revealed is not None and bool(part.ends) and part.mechanism.is_exact
+        )
+
     def revealed(self) -> tuple[RevealedMove | RevealedAmount, ...] | None:
         """What counts of moves reveal: whether the person made one, to whom the others' counts add up."""
-        if self.step.revealed is None or not self._of_ends:
-            return self.step.revealed
+        if self.step.revealed is None:
+            return None
         moves: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         sums: dict[str, SensorCrowd] = {}
         for end, crowd in self._of_ends.items():
@@ -524,7 +539,7 @@ class _Hiding:
                 moves.setdefault(end.name, []).append((end.beyond, end.locations))
                 sums[end.name] = sums.get(end.name, SensorCrowd()) + crowd
         by_moves = {tuple(pairs): sums[name] for name, pairs in moves.items()}
-        return tuple(
+        noised = (
             replace(
                 each, mechanism=_hidden(each.mechanism, HidingCrowd(by_moves[each.counted], self.adversary))
             )
@@ -532,6 +547,21 @@ class _Hiding:
             else each
             for each in self.step.revealed
         )
+        return (*noised, *self._exact_moves())
+
+    def _exact_moves(self) -> Iterator[RevealedMove]:
+        """Of exact counts of moves, what those that lead into this step reveal."""
+        arriving: dict[str, list[MoveEnd]] = {}
+        for part in () if self.step.parts is None else self.step.parts.shown:
+            for end in part.ends if self._is_revealed(part) else ():
+                if not end.leaves:
+                    arriving.setdefault(end.name, []).append(end)
+        for ends in arriving.values():
+            crowd = sum((self._of_ends.get(end, SensorCrowd()) for end in ends), start=SensorCrowd())
+            left = HidingCrowd(crowd, self.adversary).left
+            yield RevealedMove(
+                tuple((end.beyond, end.locations) for end in ends), Crowded(_EXACT, left, False)
+            )
 
 
 def _is_known(release: SensorRelease, counted_once: float = 0.0) -> bool:
@@ -668,6 +698,18 @@ class Others:
         if answer is None or answer.counting != counting.key:
             answer = self._last_answer = self._answer(counting, step)
         return answer.crowds
+
+    def ask_ahead(self, steps: Sequence[StepSchedule]) -> tuple[StepCrowd, ...]:
+        """The crowds of the next steps, one after the other, without moving on.
+
+        :meth:`apply` gives the same later, if until then these sensors count and people stay as they are.
+        """
+        if len(steps) < 2:
+            return tuple(map(self.ask, steps))
+        self.ask(steps[0])
+        ahead = copy(self)  # laws are moved on where they are
+        ahead._before, ahead._now = self._before.copy(), self._now.copy()
+        return tuple(map(ahead.apply, steps))
 
     def apply(self, step: StepSchedule) -> StepCrowd:
         """:meth:`ask`, then move on to the step after it; steps come in order, empty ones included."""

@@ -252,7 +252,7 @@ class PartitionAccounts(PeopleAccounts):
         if crowd is None:
             return None
         registry = self._deployment.facts.registries.at(question.step)
-        own = crowd.others.ask(question.schedule(registry))  # who asks adds the strangers, once
+        own = crowd.others.ask_ahead(question.schedules(registry))  # who asks adds the strangers, once
         return CrowdAnswer.of(question, self.partition, own)
 
     def newcomers(

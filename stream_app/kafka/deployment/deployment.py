@@ -72,7 +72,7 @@ from stream_app.setup.sections import QualitySettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps import Intake, StepWindow, with_windows
-from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
+from stream_app.steps.policy import MOST_SUMS_AHEAD, BudgetPolicy, Decided, designs_of, policy_from
 from stream_app.steps.policy.proposals import CrowdAnswer, Option, SensorOptions
 from stream_app.wire import (
     CROWD_SUMS,
@@ -127,12 +127,21 @@ def largest_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) 
 
 
 def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
-    """The largest answer of a partition about the crowd at all sensors; 0 if no crowd is configured."""
+    """The largest answer of a partition about the crowd at all sensors; 0 if no crowd is configured.
+
+    Under a risk budget on windows it is about steps to come, too.
+    """
     if not settings.has_crowd:
         return 0
-    rows = (_SUMS,) * most_counting(registry)
+    rows = (_SUMS,) * (most_counting(registry) * (1 + _steps_ahead(registry, settings)))
     answer = CrowdAnswer(question="q" * 32, step=MAX_STEP, partition=MAX_STEP, sums=rows)
     return len(answer.line()) + ENVELOPE_BYTES
+
+
+def _steps_ahead(registry: SensorRegistry, settings: Settings) -> int:
+    """How many steps to come are asked about with a step at most."""
+    decides = settings.adversary == CROWD and settings.release.mechanism == BUDGET
+    return MOST_SUMS_AHEAD // most_counting(registry) if decides and registry.windowed else 0
 
 
 def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
@@ -160,7 +169,8 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
     candidates = OPTIONS_A_ROUND * (len(str(max(map(len, places), default=0))) + 1)
     listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
     if settings.adversary == CROWD:
-        listed += largest_crowd_answer_bytes(registry, settings)
+        listed += 2 * largest_crowd_answer_bytes(registry, settings)
+        listed += (1 + _steps_ahead(registry, settings)) * named
     listed += _windows_bytes(registry, settings)
     return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
 

@@ -11,11 +11,12 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import KnownStep
 from accounting.exposure.crowd import StepCrowd, with_strangers
 from models.calendar import slots_by_the_clock
 from models.keys import NoiseKey
@@ -166,7 +167,7 @@ class Proposer(Writer):
             )
         return decided
 
-    def survey(self, survey: CrowdSurvey) -> StepCrowd:
+    def survey(self, survey: CrowdSurvey) -> tuple[StepCrowd, ...]:
         """The sums of all partitions; one that does not answer in time counts as if it had nobody."""
         self._wait_for(self._ask(survey))
         return survey.crowds
@@ -220,14 +221,16 @@ class RemoteAccounts:
         self._nobody, self._settings, self._proposer = nobody, settings, proposer
         self.has_crowd = settings.has_crowd
 
-    def ask(self, step: StepSchedule) -> StepCrowd | None:
-        """What each count of the next step would hide among."""
+    def ask(self, steps: Sequence[StepSchedule]) -> tuple[KnownStep, ...]:
+        """What each count of the next steps would hide among."""
         if self._proposer is None or not self.has_crowd:
-            return None
-        crowds = self._proposer.survey(CrowdSurvey(step, self._proposer.partitions, self._proposer.source))
-        clock = self._nobody.settings
-        slots = slots_by_the_clock(clock.first_slot, step.step, clock.calendar)
-        return with_strangers(step, crowds, self._settings.crowd_adversary, *slots)
+            return ()
+        survey = CrowdSurvey(steps, self._proposer.partitions, self._proposer.source)
+        clock, adversary, found = self._nobody.settings, self._settings.crowd_adversary, []
+        for step, crowds in zip(steps, self._proposer.survey(survey), strict=True):
+            slots = slots_by_the_clock(clock.first_slot, step.step, clock.calendar)
+            found.append(KnownStep(step, with_strangers(step, crowds, adversary, *slots)))
+        return tuple(found)
 
     def bind(self, policy: Policy) -> None:
         """Let a policy under a risk budget ask all partitions together."""
@@ -236,13 +239,12 @@ class RemoteAccounts:
             return
         limit, source, partitions = policy.limit, proposer.source, proposer.partitions
         policy.bind(
-            lambda decider, crowds, coming: proposer.decide(
+            lambda decider, known, coming: proposer.decide(
                 Negotiation(
-                    *(decider, limit, partitions, coming),
-                    source=source,
-                    crowds=crowds if in_crowd else None,
+                    *(decider, limit, partitions, coming), source=source, known=known if in_crowd else ()
                 )
-            )
+            ),
+            in_crowd=in_crowd,
         )
 
     def apply(self, decided: Decided) -> None:

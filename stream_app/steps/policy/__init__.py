@@ -7,6 +7,7 @@ So a decision says nothing about anybody and needs no accounting of its own.
 # ruff: noqa: F401
 
 from stream_app.steps.policy.policies import (
+    MOST_SUMS_AHEAD,
     BudgetPolicy,
     Decided,
     FixedPolicy,
@@ -16,5 +17,6 @@ from stream_app.steps.policy.policies import (
     designs_of,
     policy_from,
     settled,
+    steps_asked,
     undecided_step,
 )

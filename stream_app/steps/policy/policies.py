@@ -15,7 +15,7 @@ from accounting.decisions import (
     WindowsAtHand,
     decide,
 )
-from accounting.decisions.what_if import AnnouncedStep, WhatIf, crowds_of_sensors
+from accounting.decisions.what_if import AnnouncedStep, KnownStep, WhatIf, crowds_of_sensors
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
@@ -39,6 +39,7 @@ from models.releases import (
     StepSchedule,
     counting_in,
     in_single_steps,
+    most_counting,
 )
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import (
@@ -92,11 +93,11 @@ class Decided(NamedTuple):
 class Policy(Protocol):
     """Decides how the announced sensors of a step are released.
 
-    ``crowds`` are what each count of the step hides among, where that is known: the announced counts of
-    presence, then what windows count in it.
+    ``known`` are the :func:`steps_asked`, with what each count hides among, where that is known: the
+    announced counts of presence, then what windows count in the step.
     """
 
-    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+    def decide(self, step: int, sensors: Sequence[str], known: Sequence[KnownStep] = ()) -> Decided:
         """The step's schedule: each sensor once, in the order of announcement."""
 
     def note(self, step: StepSchedule) -> None:
@@ -110,10 +111,10 @@ class ScheduledPolicy:
         self._steps = {step.step: step for step in schedule.steps}
         self.otherwise = otherwise
 
-    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+    def decide(self, step: int, sensors: Sequence[str], known: Sequence[KnownStep] = ()) -> Decided:
         """The step as the file has it."""
         scheduled = self._steps.get(step)
-        return self.otherwise.decide(step, sensors, crowds) if scheduled is None else Decided(scheduled)
+        return self.otherwise.decide(step, sensors, known) if scheduled is None else Decided(scheduled)
 
     def note(self, step: StepSchedule) -> None:
         """Passed on."""
@@ -131,6 +132,14 @@ def undecided_step(step: int, sensors: Iterable[str], registry: SensorRegistry) 
     """The announced sensors of a step before anything is decided: each as if it were released raw."""
     releases = tuple(map(registry.as_raw, sensors))
     return StepSchedule(step, releases, among=counting_in(step, [each.sensor for each in releases], registry))
+
+
+def steps_asked(
+    policy: Policy, step: int, sensors: Iterable[str], registry: SensorRegistry
+) -> tuple[StepSchedule, ...]:
+    """The steps whose crowds a decision looks at: this one, and later ones where a budget decides windows."""
+    ahead = policy.steps_ahead(step) if isinstance(policy, BudgetPolicy) else ()
+    return (undecided_step(step, sensors, registry), *ahead)
 
 
 # One configured mechanism a sensor, whatever was released before.
@@ -153,7 +162,7 @@ class FixedPolicy:
         self._exceptions = dict(exceptions or {})
         self._releases: dict[str, SensorRelease] = {}  # the last of each sensor
 
-    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+    def decide(self, step: int, sensors: Sequence[str], known: Sequence[KnownStep] = ()) -> Decided:
         """The step with each sensor's configured mechanism."""
         return Decided(StepSchedule(step, tuple(self._release(name, step) for name in sensors)))
 
@@ -240,19 +249,24 @@ def _no_better_than(at_best: Mechanism, options: tuple[Mechanism, ...]) -> tuple
     return (at_best, *(option for option in options if option.expected_absolute_error() > least))
 
 
-Settle: TypeAlias = Callable[[StepDecider, StepCrowd | None, Sequence[Sequence[Sensor]]], Decided]
-"""Asks accounts the questions of a decider: of a step, with the crowds of its counts and what comes."""
+Settle: TypeAlias = Callable[[StepDecider, Sequence[KnownStep], Sequence[Sequence[Sensor]]], Decided]
+"""Asks accounts the questions of a decider: of a step, with the crowds that are known and what comes."""
 
 
 def settled(
-    what_if: WhatIf, decider: StepDecider, crowds: StepCrowd | None, coming: Sequence[Sequence[Sensor]]
+    what_if: WhatIf, decider: StepDecider, known: Sequence[KnownStep], coming: Sequence[Sequence[Sensor]]
 ) -> Decided:
     """The decision where all people are at hand."""
-    known = [choice.sensor for choice in decider.choices]
+    sensors = [choice.sensor for choice in decider.choices]
     open_windows = () if decider.windows is None else decider.windows.open
-    announced = AnnouncedStep(known, crowds_of_sensors(known, crowds), coming, open_windows)
+    crowds = crowds_of_sensors(sensors, known[0].crowds if known else None)
+    announced = AnnouncedStep(sensors, crowds, coming, open_windows, known)
     decision = decide(decider, what_if.next_step(announced).count_over)
     return Decided.of(decision, in_crowd=what_if.crowd is not None)
+
+
+MOST_SUMS_AHEAD = 1024
+"""Of later steps, so that partitions' answers fit in a record: 300 bytes each."""
 
 
 class BudgetPolicy:
@@ -285,6 +299,7 @@ class BudgetPolicy:
         self._wished: dict[int, StepSchedule] = {}
         self._settle: Settle | None = None
         self._people: int | None = None
+        self._in_crowd = False
         self._open: tuple[OpenWindow, ...] = ()
 
     def follow(self, schedule: Schedule) -> None:
@@ -292,9 +307,12 @@ class BudgetPolicy:
         self._wished = {step.step: step for step in schedule.steps}
         self._announced = announced_sensors(schedule)
 
-    def bind(self, settle: Settle, people: int | None = None) -> None:
-        """Decide by asking these accounts; of so many ``people``, if that is known before they answer."""
-        self._settle, self._people = settle, people
+    def bind(self, settle: Settle, people: int | None = None, *, in_crowd: bool = False) -> None:
+        """Decide by asking these accounts; of so many ``people``, if that is known before they answer.
+
+        ``in_crowd`` says whether they answer by ceilings against the crowd adversary.
+        """
+        self._settle, self._people, self._in_crowd = settle, people, in_crowd
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
@@ -350,7 +368,27 @@ class BudgetPolicy:
             found.append((*plain, *(sensor for sensor, _ in self._windows_begun_in(later))))
         return tuple(found)
 
-    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
+    def steps_ahead(self, step: int) -> tuple[StepSchedule, ...]:
+        """The later steps of the windows that are decided in the crowd, as far as what counts is known.
+
+        All of it where every sensor has a window, else that of the steps that are announced. As many steps
+        as :data:`MOST_SUMS_AHEAD` allow; in hindsight none, as a window counts whole then.
+        """
+        if not self._in_crowd or self.limit.in_hindsight or not self._registry.windowed:
+            return ()
+        ends = [each.last for each in self._open] + [last for _, last in self._windows_begun_in(step)]
+        most = step + MOST_SUMS_AHEAD // most_counting(self._registry)
+        is_known = len(self._registry.windowed) == len(self._registry.sensors)
+        found = []
+        for later in range(step + 1, min(max(ends, default=step), most) + 1):
+            if not is_known and later not in self._announced:
+                break
+            names = self._announced.get(later, ())
+            plain = (name for name in names if self._registry.get(name).window is None)
+            found.append(undecided_step(later, plain, self._registry))
+        return tuple(found)
+
+    def decide(self, step: int, sensors: Sequence[str], known: Sequence[KnownStep] = ()) -> Decided:
         """The decision of the accounts; :class:`SettingsError` if there are none bound."""
         if self._settle is None:
             raise SettingsError(
@@ -358,7 +396,7 @@ class BudgetPolicy:
                 "no accounts",
                 "bind the policy to people's accounts",
             )
-        return self._settle(self.decider(step, sensors), crowds, self.coming(step))
+        return self._settle(self.decider(step, sensors), known, self.coming(step))
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:
         """Every mechanism other than noise and raw that may be decided on."""

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, reduce
+from itertools import islice
 from math import lcm
 from operator import add, ge
 from typing import Annotated, Literal, Self
@@ -20,6 +21,7 @@ from pydantic import ConfigDict, Field, model_validator
 from accounting.decisions import Decision, OverLimit, StepDecider, begun_windows
 from accounting.decisions.what_if import (
     AnnouncedStep,
+    KnownStep,
     NextStep,
     NextStepOfWindows,
     WhatIf,
@@ -98,11 +100,19 @@ class _Question(BaseMessage):
         return hashlib.sha256(self.line()).hexdigest()[:32]
 
 
+class CountsOfStep(Exact):
+    """The sensors announced for a step, and the crowd of each of its counts."""
+
+    sensors: tuple[Name, ...]
+    crowd: tuple[CrowdSums, ...]
+
+
 class Proposal(_Question):
     """Candidates for a step. ``coming`` has the sensors of the later steps that share what is left.
 
     ``crowd`` is what each of the ``sensors`` hides among, for a limit on risks in the crowd; ``windows`` are
     those open from before, and of a sensor with windows the one is asked about that begins with the step.
+    ``known`` are this step and later ones, with what each count of theirs hides among.
 
     What sensors have in common is listed once in ``options``, so that many sensors fit in a record. A
     partition where more than ``enough`` people are over the limit may answer that all of them are.
@@ -120,6 +130,7 @@ class Proposal(_Question):
     coming: tuple[tuple[Name, ...], ...] = ()
     crowd: tuple[CrowdSums, ...] | None = None
     windows: tuple[WindowDecision, ...] | None = None
+    known: tuple[CountsOfStep, ...] | None = None
 
     @model_validator(mode="after")
     def _names_what_there_is(self) -> Self:
@@ -138,12 +149,20 @@ class Proposal(_Question):
     def asked(self) -> tuple[object, ...]:
         """What all rounds of one question have in common."""
         about = self.source, self.step, self.options, self.sensors
-        return (*about, self.coming, self.crowd, self.windows)
+        return (*about, self.coming, self.crowd, self.windows, self.known)
 
     @property
     def crowds(self) -> StepCrowd | None:
         """What each of the sensors hides among; None where the limit is not on risks in the crowd."""
         return None if self.crowd is None else tuple(map(SensorCrowd, self.crowd))
+
+    def known_steps(self, registry: SensorRegistry) -> tuple[KnownStep, ...]:
+        """This step and later ones, as far as what counts in them is known."""
+        steps = enumerate(self.known or (), start=self.step)
+        return tuple(
+            KnownStep(undecided_step(step, each.sensors, registry), tuple(map(SensorCrowd, each.crowd)))
+            for step, each in steps
+        )
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
         """Each candidate as a step; :class:`ScheduleError` for one that chooses no option of each sensor."""
@@ -261,7 +280,8 @@ class Respondent:
             sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
             coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
             open_windows = proposal.open_windows(self._registry) or ()
-            announced = AnnouncedStep(sensors, proposal.crowds, coming, open_windows)
+            known = proposal.known_steps(self._registry)
+            announced = AnnouncedStep(sensors, proposal.crowds, coming, open_windows, known)
             last = self._last_question = proposal, self._what_if.next_step(announced)
         return last[1]
 
@@ -282,15 +302,23 @@ class Negotiation:
         coming: Sequence[Sequence[Sensor]] = (),
         *,
         source: Source,
-        crowds: StepCrowd | None = None,
+        known: Sequence[KnownStep] = (),
     ) -> None:
         """``partitions`` must all answer each round, also those without people.
 
-        ``crowds`` are what the sensors hide among, for a limit on risks in the crowd.
+        ``known`` are this step and later ones with their crowds, for a limit on risks in the crowd.
         """
         self._source = source
+        crowds = known[0].crowds if known else None
         own = crowds_of_sensors([choice.sensor for choice in decider.choices], crowds)
         self._crowd = None if own is None else tuple(each.units for each in own)
+        self._known = tuple(
+            CountsOfStep(
+                sensors=tuple(each.sensor.name for each in step.releases),
+                crowd=tuple(each.units for each in crowds),
+            )
+            for step, crowds in (known if decider.windows is not None else ())
+        )
         self._decider = decider
         self._limit = Limit.of(limit)
         self._partitions = partitions
@@ -370,6 +398,7 @@ class Negotiation:
             coming=self._coming,
             crowd=self._crowd,
             windows=None if windows is None else window_decisions(windows.open),
+            known=self._known or None,
         )
 
 
@@ -381,20 +410,22 @@ class Negotiation:
 
 
 class CrowdQuestion(_Question):
-    """What would the counts of these sensors hide among at this step?"""
+    """What would counts of these sensors hide among at this step, and of others at the ``coming`` ones?"""
 
     type: Literal["crowd_question"] = "crowd_question"
     source: Source
     step: Step
     sensors: tuple[Name, ...]
+    coming: tuple[tuple[Name, ...], ...] | None = None
 
-    def schedule(self, registry: SensorRegistry) -> StepSchedule:
-        """The step before anything is decided of it."""
-        return undecided_step(self.step, self.sensors, registry)
+    def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
+        """The steps before anything is decided of them."""
+        each = enumerate((self.sensors, *(self.coming or ())), start=self.step)
+        return tuple(undecided_step(step, sensors, registry) for step, sensors in each)
 
 
 class CrowdAnswer(BaseMessage):
-    """One partition's sums, a row for each count of the step, for the ``question`` with this identity."""
+    """One partition's sums, a row for each count of each step, for the ``question`` with this identity."""
 
     type: Literal["crowd_answer"] = "crowd_answer"
     question: Name
@@ -403,29 +434,31 @@ class CrowdAnswer(BaseMessage):
     sums: tuple[CrowdSums, ...]
 
     @classmethod
-    def of(cls, question: CrowdQuestion, partition: int, crowds: StepCrowd) -> CrowdAnswer:
-        """The message form of a partition's sums."""
+    def of(cls, question: CrowdQuestion, partition: int, crowds: Sequence[StepCrowd]) -> CrowdAnswer:
+        """The message form of a partition's sums in each step."""
         return cls(
             question=question.identity,
             step=question.step,
             partition=partition,
-            sums=tuple(each.units for each in crowds),
+            sums=tuple(each.units for step in crowds for each in step),
         )
 
 
 class CrowdSurvey:
-    """The sums of one step by a question and answers; pure, without clock or broker.
+    """The sums of some steps by a question and answers; pure, without clock or broker.
 
     Give every answer to :meth:`take` until :attr:`proposal` is None, or time is over: :attr:`crowds` are the
     totals of the partitions that have answered; a partition that has not counts as empty, so nobody hides
     among its people. Repeated, late and other answers change nothing.
     """
 
-    def __init__(self, step: StepSchedule, partitions: int, source: Source) -> None:
-        """``partitions`` are asked."""
-        names = tuple(release.sensor.name for release in step.releases)
-        self._question = CrowdQuestion(source=source, step=step.step, sensors=names)
-        self._counting = len(step.counting)
+    def __init__(self, steps: Sequence[StepSchedule], partitions: int, source: Source) -> None:
+        """``partitions`` are asked about steps that follow each other."""
+        names, *coming = (tuple(release.sensor.name for release in step.releases) for step in steps)
+        self._question = CrowdQuestion(
+            source=source, step=steps[0].step, sensors=names, coming=tuple(coming) or None
+        )
+        self._counting = [len(step.counting) for step in steps]
         self._partitions = partitions
         self._sums: dict[int, StepCrowd] = {}
 
@@ -440,17 +473,16 @@ class CrowdSurvey:
         return frozenset(range(self._partitions)) - self._sums.keys()
 
     @property
-    def crowds(self) -> StepCrowd:
-        """What each count hides among, by the answers so far."""
-        nobody: Sequence[SensorCrowd] = (SensorCrowd(),) * self._counting
-        return tuple(
-            sum(each, start=SensorCrowd()) for each in zip(nobody, *self._sums.values(), strict=True)
-        )
+    def crowds(self) -> tuple[StepCrowd, ...]:
+        """What each count of each step hides among, by the answers so far."""
+        nobody: Sequence[SensorCrowd] = (SensorCrowd(),) * sum(self._counting)
+        found = (sum(each, start=SensorCrowd()) for each in zip(nobody, *self._sums.values(), strict=True))
+        return tuple(tuple(islice(found, counts)) for counts in self._counting)
 
     def take(self, answer: BaseMessage) -> None:
         """Note an answer to the question."""
         if not isinstance(answer, CrowdAnswer) or answer.question != self._question.identity:
             return
-        fits = len(answer.sums) == self._counting
+        fits = len(answer.sums) == sum(self._counting)
         if fits and answer.partition in self.waiting_for:
             self._sums[answer.partition] = tuple(map(SensorCrowd, answer.sums))

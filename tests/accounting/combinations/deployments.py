@@ -24,7 +24,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.shadow import Shadow
 from accounting.decisions import SearchSettings
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import KnownStep, WhatIf
 from accounting.exposure import prior_guess, window_of
 from accounting.exposure.crowd import CrowdAdversary, StepCrowd, Strangers
 from accounting.settings import HorizonSettings, RiskBudget
@@ -40,7 +40,7 @@ from models.releases import (
     StepSchedule,
     in_single_steps,
 )
-from stream_app.steps.policy import BudgetPolicy, FixedPolicy, undecided_step
+from stream_app.steps.policy import BudgetPolicy, FixedPolicy, steps_asked
 from stream_app.steps.policy.policies import CorrelatedSteps, SensorWishes
 from tests.accounting.chains import KIND_SHARES, KINDS, random_matrix
 from tests.accounting.crowd.test_strangers import chances
@@ -179,8 +179,10 @@ class Deployment:
                     crowd.others.reveal_next(np.flatnonzero(self.renewed.is_renewed))
                 if what_if is not None and self.renewed.is_renewed[0]:
                     self.held_from = int(what_if.prospects.of(number).limits.held_from[0])
-            crowds = None if crowd is None else crowd.ask(undecided_step(number, names, self.registry))
-            step = self.policy.decide(number, names, crowds).schedule
+            asked = steps_asked(self.policy, number, names, self.registry)
+            known = () if crowd is None else tuple(map(KnownStep, asked, crowd.ask_ahead(asked)))
+            crowds = known[0].crowds if known else None
+            step = self.policy.decide(number, names, known).schedule
             if what_if is not None:
                 what_if.note(step, crowds)
             self.policy.note(step)

@@ -16,9 +16,12 @@ from accounting.exposure.crowd.others import COIN
 from accounting.exposure.crowd.variance_kernel import COLUMNS, RATES, UNITS, _exp_of_minus
 from models.mechanisms import Suppressed
 from models.priors import MovementPrior, Population
-from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from models.releases import CountingWindow, Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from stream_app.steps.policy import undecided_step
 from tests.accounting.chains import KIND_SHARES, KINDS, random_matrix
+from tests.accounting.decisions import deciding
 from tests.accounting.exposures import RAW, gaussian
+from tests.volume import randoms
 
 Floats = NDArray[np.float64]
 LOCATIONS = 6
@@ -255,3 +258,24 @@ def test_steps_out_of_order_are_refused() -> None:
     population = random_people(rng, 3)
     with pytest.raises(StepOrderError, match="next step must be 0"):
         Others(population).apply(StepSchedule(1, ()))
+
+
+def test_sums_of_steps_ahead_are_those_that_come() -> None:
+    """Of people with starts of their own and without, counts over windows, and people who come later."""
+    for rng in randoms(8, 20):
+        people = deciding.people(rng, 30, 6, own_starts=0.4)
+        moves = CountingWindow(2, ((0, 1, 1), (1, 2, 1)))
+        sensors = (
+            Sensor("plain", (5,)),
+            Sensor("sum", (3, 4), most_counts=3, window=CountingWindow(3)),
+            Sensor("moves", (0, 1, 2), most_counts=2, window=moves),
+        )
+        registry = SensorRegistry(people.location_names, sensors)
+        steps = [undecided_step(t, ["plain"] * int(rng.integers(2)), registry) for t in range(9)]
+        others = Others(people, since=rng.integers(0, 5, len(people)))
+        ahead = []
+        came = []
+        for t, step in enumerate(steps):
+            ahead.append(others.ask_ahead(steps[t : t + 4]))
+            came.append(others.apply(step))
+        assert all(each == tuple(came[t : t + 4]) for t, each in enumerate(ahead))

@@ -85,7 +85,7 @@ def bound(
 ) -> WhatIf:
     """Lets a policy ask an accountant's people; a limit in hindsight needs every step to be noted."""
     what_if = WhatIf(accountant, policy.limit, crowd, has_windows=has_windows)
-    policy.bind(partial(settled, what_if), what_if.people)
+    policy.bind(partial(settled, what_if), what_if.people, in_crowd=crowd is not None)
     return what_if
 
 

@@ -15,16 +15,20 @@ from accounting.continuous import ContinuousAccountant
 from accounting.decisions import SearchSettings
 from accounting.exposure import baseline, prior_guess, window_of
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Gaussian
+from models.mechanisms import ErasureCoin, Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import (
     CountingWindow,
     Sensor,
     SensorRegistry,
+    ShownPlaces,
     StepSchedule,
     in_single_steps,
     schedule_in_single_steps,
+    together,
+    without_coins,
 )
+from models.releases.schedule import PlacesInStep
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.policies import SensorWishes
 from tests.accounting.decisions.deciding import bound
@@ -200,3 +204,12 @@ def test_what_was_decided_keeps_its_limit_in_silence() -> None:
                     assert any(own.last == step.step and own.release == each for own in begun or ())
         shown = schedule_in_single_steps(found.steps)
         assert len(shown) == STEPS
+
+
+def test_places_of_many_moves_with_little_noise_are_accounted_by_what_the_noise_reveals() -> None:
+    """As decisions take each of them: next to certain coins are one exact count only if one of them is."""
+    coin = ErasureCoin((Gaussian(0.5),), 0.99999, 0.99999)
+    exact = ErasureCoin((Raw(),), 1.0, 1.0)
+    for more, left in (((), 0), ((exact,), 1)):
+        shown = tuple(ShownPlaces(PlacesInStep(0, (0,)), each) for each in (*[coin] * 4, *more))
+        assert len(without_coins(together((), shown))) == left

@@ -87,7 +87,7 @@ def test_a_run_has_the_ceilings_of_the_hours_on_the_wall(tmp_path: Path) -> None
         [],
     )
     for step in range(STEPS):
-        accountant.apply(plan.policy.decide(step, ("A", "C"), None).schedule)
+        accountant.apply(plan.policy.decide(step, ("A", "C")).schedule)
         assert wall[step]["most_risk"] == accountant.risk().max()
         assert wall[step]["baseline"]["1.0"] == accountant.baseline().max()
         differs.append(wall[step]["mean_baseline"] != counted[step]["mean_baseline"])

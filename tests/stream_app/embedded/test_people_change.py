@@ -357,7 +357,7 @@ def test_in_a_crowd_whoever_is_renewed_hides_nobody_at_that_step(
             newcomers.apply(log[newcomers.next_step : partition.next_step], lambda: None)
             partition.change(newcomers)
             known = records
-        assert partition.ask(step.schedule) == step.crowds
+        assert [each.crowds for each in partition.ask((step.schedule,))] == [step.crowds]
         partition.apply(step)
         number = step.schedule.step
         written = sorted(

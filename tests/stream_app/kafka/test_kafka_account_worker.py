@@ -210,7 +210,7 @@ def test_without_a_snapshot_nobody_hides_others_once_priors_were_renewed_in_a_cr
         loader.persons = People()
         accounts = (await loader.load(0, 7)).accounts
         for step in log[7:]:
-            (crowd,) = accounts.ask(step) or ()
+            ((crowd,),) = (each.crowds for each in accounts.ask((step,)))
             hidden[is_renewed, step.step] = any(crowd.units)
             accounts.apply(step, (crowd,))
 

@@ -92,7 +92,7 @@ def test_sums_of_a_crowd_are_reckoned_with_and_too_many_are_refused_before_the_s
         step=10**9,
         sensors=tuple(each.name for each in sensors.sensors),
     )
-    answer = CrowdAnswer.of(question, 10**6, (crowd,) * 300)
+    answer = CrowdAnswer.of(question, 10**6, ((crowd,) * 300,))
     assert len(answer.line()) <= largest_crowd_answer_bytes(sensors, settings)
     assert largest_crowd_answer_bytes(sensors, Settings()) == 0
     require_record_sizes(registry(2_500), TOPICS, settings)

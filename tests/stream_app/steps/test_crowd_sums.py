@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import KnownStep, WhatIf
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from models.mechanisms import Raw
 from models.priors import Population
@@ -29,7 +30,7 @@ from stream_app.kafka.deployment.records import person_records
 from stream_app.kafka.release.deciding_worker import RemoteAccounts
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts, PeopleAccounts
-from stream_app.steps.policy import BudgetPolicy, policy_from, undecided_step
+from stream_app.steps.policy import BudgetPolicy, policy_from, settled, steps_asked
 from stream_app.steps.policy.proposals import (
     Answer,
     CrowdAnswer,
@@ -67,9 +68,9 @@ class Answered:
     partitions: int = 3
     source: str = SOURCE
 
-    def survey(self, survey: CrowdSurvey) -> StepCrowd:
+    def survey(self, survey: CrowdSurvey) -> tuple[StepCrowd, ...]:
         assert survey.proposal is not None
-        return self.crowds
+        return (self.crowds,)
 
 
 def announced(step: int, names: tuple[str, ...]) -> StepSchedule:
@@ -99,7 +100,11 @@ def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() 
     registry = SensorRegistry(REGISTRY.location_names, sensors)
     people = deciding.people(rng, 30, LOCATIONS)
     horizon = SETTINGS.horizon_settings(0)
-    embedded, elsewhere = (policy_from(SETTINGS.release, registry) for _ in range(2))
+    coming = {
+        t: tuple(each.name for each in sensors if each.window is None or each.window.ends_with(t))
+        for t in range(5)
+    }
+    embedded, elsewhere = (policy_from(SETTINGS.release, registry, coming) for _ in range(2))
     assert isinstance(embedded, BudgetPolicy) and isinstance(elsewhere, BudgetPolicy)
     whole, *parts = (Accounts.of(SETTINGS, horizon, each, each.people) for each in (people, *people.split(2)))
     PeopleAccounts(SETTINGS, whole, has_windows=True).bind(embedded)
@@ -107,22 +112,24 @@ def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() 
         Respondent(k, WhatIf(part.informed, elsewhere.limit, part.deciding, has_windows=True), registry, "d")
         for k, part in enumerate(parts)
     ]
-    hidden = 0
-    for t in range(5):
-        names = tuple(each.name for each in sensors if each.window is None or each.window.ends_with(t))
-        survey = CrowdSurvey(undecided_step(t, names, registry), 2, SOURCE)
+    elsewhere.bind(partial(settled, respondents[0]._what_if), in_crowd=True)
+    hidden = ahead = 0
+    for t, names in coming.items():
+        asked = steps_asked(elsewhere, t, names, registry)
+        survey = CrowdSurvey(asked, 2, SOURCE)
         assert survey.proposal is not None
+        question = CrowdQuestion.model_validate_json(survey.proposal.line())
         for k, part in enumerate(parts):
             assert part.crowd is not None
-            own = part.crowd.others.ask(survey._question.schedule(registry))
-            survey.take(CrowdAnswer.of(survey._question, k, own))
-        crowds = whole.ask(undecided_step(t, names, registry))
-        assert survey.crowds == crowds
-        negotiation = Negotiation(
-            elsewhere.decider(t, names), elsewhere.limit, 2, source=SOURCE, crowds=crowds
-        )
+            own = part.crowd.others.ask_ahead(question.schedules(registry))
+            survey.take(CrowdAnswer.model_validate_json(CrowdAnswer.of(question, k, own).line()))
+        known = whole.ask(asked)
+        assert survey.crowds == tuple(each.crowds for each in known)
+        ahead += len(known) - 1
+        negotiation = Negotiation(elsewhere.decider(t, names), elsewhere.limit, 2, source=SOURCE, known=known)
         decided = negotiate(negotiation, respondents).schedule
-        assert decided == embedded.decide(t, names, crowds).schedule
+        assert decided == embedded.decide(t, names, known).schedule
+        crowds = known[0].crowds
         kept = StepDecision.model_validate_json(decision_of(decided, crowds=crowds).line())
         assert crowds_of(kept, registry) == crowds
         hidden += any(SensorCrowd(each).units[0] > 0 for each in kept.crowd_in_windows or ())
@@ -132,7 +139,7 @@ def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() 
             each.apply(in_single_steps(decided, registry), crowds)
         risks = np.concatenate([part.crowd.risk() for part in parts if part.crowd is not None])
         assert whole.crowd is not None and risks.tolist() == whole.crowd.risk().tolist()
-    assert hidden
+    assert hidden and ahead
 
 
 @pytest.mark.slow
@@ -162,24 +169,23 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process(
     published = 0
     for t in range(5):
         names = tuple(sensor.name[1:] for sensor in deciding.random_sensors(rng, LOCATIONS, most=4))
-        survey = CrowdSurvey(announced(t, names), 3, SOURCE)
+        survey = CrowdSurvey((announced(t, names),), 3, SOURCE)
         assert survey.proposal is not None
         question = CrowdQuestion.model_validate_json(survey.proposal.line())
         for k, part in enumerate(parts):
             assert part.crowd is not None
-            answer = CrowdAnswer.of(question, k, part.crowd.others.ask(question.schedule(REGISTRY)))
+            answer = CrowdAnswer.of(question, k, part.crowd.others.ask_ahead(question.schedules(REGISTRY)))
             for _ in range(2):
                 survey.take(CrowdAnswer.model_validate_json(answer.line()))
         assert survey.proposal is None
         assert whole.crowd is not None
         crowds = whole.crowd.ask(announced(t, names))
-        asked = RemoteAccounts(nobody, chosen, Answered(survey.crowds))  # type: ignore[arg-type]
-        assert asked.ask(announced(t, names)) == crowds
-        negotiation = Negotiation(
-            elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, crowds=crowds
-        )
+        asked = RemoteAccounts(nobody, chosen, Answered(*survey.crowds))  # type: ignore[arg-type]
+        known = asked.ask((announced(t, names),))
+        assert [each.crowds for each in known] == [crowds]
+        negotiation = Negotiation(elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, known=known)
         decided = negotiate(negotiation, respondents)
-        assert decided == embedded.decide(t, names, crowds)
+        assert decided == embedded.decide(t, names, known)
         published += sum(release.mechanism.is_released for release in decided.schedule.releases)
         for each in (whole, *parts):
             each.apply(decided.schedule, crowds)
@@ -203,12 +209,12 @@ def test_sums_of_another_shape_are_no_record(columns: int) -> None:
 
 def test_who_does_not_answer_hides_nobody() -> None:
     """Sums of those who have; other questions, partitions, shapes and repetitions change nothing."""
-    survey = CrowdSurvey(announced(4, ("1", "2")), 3, SOURCE)
+    survey = CrowdSurvey((announced(4, ("1", "2")),), 3, SOURCE)
     question = survey.proposal
     assert question is not None
     row, other = tuple(range(CROWD_SUMS)), tuple(range(5, 5 + CROWD_SUMS))
     answer = CrowdAnswer(question=question.identity, step=4, partition=1, sums=(row, other))
-    assert survey.crowds == (SensorCrowd(), SensorCrowd())
+    assert survey.crowds == ((SensorCrowd(), SensorCrowd()),)
     for wrong in (
         answer.model_copy(update={"question": "another"}),
         answer.model_copy(update={"partition": 3}),
@@ -229,7 +235,7 @@ def test_who_does_not_answer_hides_nobody() -> None:
         assert survey.waiting_for == {0, 1, 2}
     survey.take(answer)
     survey.take(answer.model_copy(update={"sums": (other, other)}))
-    assert survey.crowds == (SensorCrowd(row), SensorCrowd(other))
+    assert survey.crowds == ((SensorCrowd(row), SensorCrowd(other)),)
     assert survey.waiting_for == {0, 2}
     assert survey.proposal is question
 
@@ -237,11 +243,10 @@ def test_who_does_not_answer_hides_nobody() -> None:
 def test_a_proposal_names_as_many_crowds_as_sensors() -> None:
     policy = policy_from(SETTINGS.release, REGISTRY)
     assert isinstance(policy, BudgetPolicy)
+    known = [KnownStep(announced(0, ("1",)), (SensorCrowd(),))]
     with pytest.raises(ValueError, match="as many sensors"):
-        Negotiation(policy.decider(0, ("1", "2")), policy.limit, 1, source=SOURCE, crowds=(SensorCrowd(),))
-    negotiation = Negotiation(
-        policy.decider(0, ("1",)), policy.limit, 1, source=SOURCE, crowds=(SensorCrowd(),)
-    )
+        Negotiation(policy.decider(0, ("1", "2")), policy.limit, 1, source=SOURCE, known=known)
+    negotiation = Negotiation(policy.decider(0, ("1",)), policy.limit, 1, source=SOURCE, known=known)
     assert negotiation.proposal is not None
     assert Proposal.model_validate_json(negotiation.proposal.line()).crowds == (SensorCrowd(),)
 
