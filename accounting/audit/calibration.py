@@ -16,7 +16,7 @@ from accounting.bounds import Effort, certify, question
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure, baseline, check_mistakes
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from accounting.hmm.propagation import law_by_the_clock
+from accounting.hmm.propagation import law_at
 from accounting.numerics import clopper_pearson
 from accounting.settings import HorizonSettings
 from models.calendar import Calendar
@@ -347,33 +347,15 @@ class PanelCheck:
 
         A place that the prior excludes says nothing: the long-run law again.
         """
+        settings, initial, since = self._settings, self._population.initial(person), self._settings.first_step
         if volunteer.before is not None:
-            step, location = volunteer.before
+            since, location = volunteer.before
             here = np.flatnonzero(chain.places == location)
-            if here.size:
-                law = np.zeros(chain.places.size)
-                law[here] = 1.0
-                return self._moved(chain, law, step, volunteer.first)
-            return None
-        initial, calendar, since = (
-            self._population.initial(person),
-            self._settings.calendar,
-            self._settings.first_step,
-        )
-        if initial is None and calendar is not None and calendar.has_holidays(chain.start.shape[0]):
-            position = self._settings.first_slot + since
-            return law_by_the_clock(chain, None, calendar, position, volunteer.first - since)
-        return None if initial is None else self._moved(chain, initial, since, volunteer.first)
-
-    def _moved(self, chain: ChainView, law: Floats, step: int, until: int) -> Floats:
-        """The law some steps later."""
-        calendar, slots = self._settings.calendar, chain.start.shape[0]
-        if calendar is not None:
-            return law_by_the_clock(chain, law, calendar, self._settings.first_slot + step, until - step)
-        for each in range(step, until):
-            moves = dense_matrix(chain, (self._settings.first_slot + each) % slots)
-            law = (law[:, None] * moves).sum(axis=0)
-        return law / law.sum()
+            if not here.size:
+                return None
+            initial = np.zeros(chain.places.size)
+            initial[here] = 1.0
+        return law_at(chain, initial, since, volunteer.first, settings.first_slot, settings.calendar)
 
 
 # Whether people's moves surprise as much as their priors say they should.

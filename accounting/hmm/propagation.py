@@ -138,19 +138,22 @@ def marginals(person: LocalChain, steps: int) -> Floats:
 _CARRIED = 1000  # steps whose moves are laid out at once
 
 
-def law_by_the_clock(
-    chain: ChainView, law: Floats | None, calendar: Calendar, position: int, steps: int
+def law_at(
+    chain: ChainView, law: Floats | None, begin: int, step: int, first_slot: int, calendar: Calendar | None
 ) -> Floats:
-    """The law of the place some steps after a position, through everything that the clock does between.
+    """Where a person is at a ``step`` who had this law at step ``begin``, over the chain's places, (K,).
 
-    ``law`` (K,) is the one at the position; None for that of the position's slot.
+    Through everything that the clock does between. None for the law of the chain's slot, which is kept unless
+    there are holidays. ``first_slot`` is the slot of step 0.
     """
     if law is None:
-        clock = chain_on_the_clock(chain, calendar, position, 1)
+        if calendar is None or not calendar.has_holidays(chain.start.shape[0]):
+            begin = step
+        clock = chain_on_the_clock(chain, calendar, first_slot + begin, 1)
         law = clock.chain.start[clock.first_slot]
-    for first in range(0, steps, _CARRIED):
-        count = min(_CARRIED, steps - first) + 1
-        clock = chain_on_the_clock(chain, calendar, position + first, count)
+    for first in range(begin, step, _CARRIED):
+        count = min(_CARRIED, step - first) + 1
+        clock = chain_on_the_clock(chain, calendar, first_slot + first, count)
         law = marginals(LocalChain(clock.chain, law, clock.first_slot), count)[-1]
     return law
 

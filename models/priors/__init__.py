@@ -21,7 +21,7 @@ from models.priors.population import (
     in_finer_steps,
     numbered_locations,
 )
-from models.priors.prior import MovementPrior, Triplets, law_at
+from models.priors.prior import MovementPrior, Triplets
 from models.priors.question import PLACE, Question
 from models.priors.states import (
     DeviceView,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
-from operator import matmul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from models.arguments import checked
-from models.calendar import Calendar
 from models.exceptions import PriorError
 from models.numerics.arrays import Floats, Integers, Integers32
 from models.priors.chain import ChainView, PopulationArrays, chain_view, rows_of
@@ -443,36 +440,3 @@ def _shape_error(person: str, shape: tuple[int, ...], size: int | None = None) -
         " x ".join(map(str, shape)),
         "give one row and one column a place of the person",
     )
-
-
-def law_at(
-    chain: ChainView, law: Floats | None, begin: int, step: int, first_slot: int, calendar: Calendar | None
-) -> Floats:
-    """Where a person is at a ``step`` who had this law at step ``begin``, over the chain's places, (K,).
-
-    None for a law that the chain keeps. ``first_slot`` is the slot of step 0.
-    """
-    slots = len(chain.start)
-
-    def slot_of(at: int) -> int:
-        if calendar is None:
-            return (first_slot + at) % slots
-        return int(calendar.moves(slots, first_slot + at, 1).slot[0])
-
-    if law is None and not (calendar is not None and calendar.has_holidays(slots)):
-        return np.asarray(chain.start[slot_of(step)])
-    if law is None:
-        law = chain.start[slot_of(begin)]
-    moves = transition_matrices(chain)  # sparse: an algebra library adds in another order on another machine
-    if calendar is not None:
-        by = calendar.moves(slots, first_slot + begin, step - begin).by.tolist()
-    else:  # whole cycles at once
-        from scipy.sparse.linalg import matrix_power  # takes long to import
-
-        cycle = [(first_slot + begin + number) % slots for number in range(slots)]
-        cycles, rest = divmod(step - begin, slots)
-        whole = reduce(matmul, [moves[slot] for slot in cycle])
-        law, by = law @ matrix_power(whole, cycles), cycle[:rest]
-    for slot in by:
-        law = law @ moves[slot]
-    return np.asarray(law)

@@ -14,9 +14,10 @@ from math import floor, isfinite, log10
 from pathlib import Path
 from typing import Any
 
+from accounting.hmm.propagation import law_at
 from models.calendar import DAY, slot_of_cycle
 from models.mechanisms import Gaussian, Suppressed, half_width, largest_sigma
-from models.priors import Population, law_at
+from models.priors import Population
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.analysis.planning import ReleasePlan, plan_steps, release_document
 from stream_app.exceptions import SettingsError

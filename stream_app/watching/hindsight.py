@@ -19,7 +19,7 @@ from accounting.bounds.radius import ceiling_within
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import SensorCrowd
 from accounting.exposure.step_information import observe
-from accounting.hmm.propagation import law_by_the_clock
+from accounting.hmm.propagation import law_at
 from models.calendar import Calendar
 from models.mechanisms import Raw
 from models.priors import Population
@@ -108,7 +108,7 @@ def hindsight(
         exposure = Exposure(before.chain, before.marginal[-1], before.slot(begin), observations)
     else:
         chain, own = population.chain(person), population.initial(person)
-        law = law_by_the_clock(chain, own, calendar, calendar.first_slot, begin)
+        law = law_at(chain, own, 0, begin, calendar.first_slot, calendar)
         clock = chain_on_the_clock(chain, calendar, first_slot + begin, len(observations))
         exposure = Exposure(clock.chain, law, clock.first_slot, observations)
     if not exposure.has_independent_noise:

@@ -19,7 +19,7 @@ from accounting.audit import AttackSettings, audit_population
 from accounting.bounds import Effort, horizon_risk
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure
-from accounting.hmm.propagation import law_by_the_clock
+from accounting.hmm.propagation import law_at
 from accounting.settings import HorizonSettings
 from models.calendar import Calendar
 from models.mechanisms import Gaussian, Raw
@@ -278,7 +278,7 @@ def test_past_horizons_on_the_page_hold_and_the_law_is_carried_through_changes_a
     people = random_prior(rng, 168)
     truth = on_the_wall(people, origin, 0, 1500, days)
     calendar = calendar_of(origin, days)
-    law = law_by_the_clock(people.chain(0), None, calendar, calendar.first_slot, 1500)
+    law = law_at(people.chain(0), None, 0, 1500, calendar.first_slot, calendar)
     assert law == pytest.approx(reduce(np.matmul, truth.moves, truth.start), abs=1e-9)
 
 

@@ -26,10 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.propagation import law_at
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.prior_files import load_evidence, load_population, save_evidence, save_population
-from models.priors import NOT_SAID, Evidence, Lists, Population, law_at, with_draws
+from models.priors import NOT_SAID, Evidence, Lists, Population, with_draws
 from models.text import number_of
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.option_settings import NewPriors

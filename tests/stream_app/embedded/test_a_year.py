@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accounting.hmm.propagation import law_at
 from models.calendar import Calendar
-from models.priors import law_at
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.report import make_report
 from stream_app.setup.run_folder.description import changes_in

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
+from accounting.hmm.propagation import law_at
 from models.prior_files import save_evidence, save_population
-from models.priors import Lists, Population, law_at, with_draws
+from models.priors import Lists, Population, with_draws
 from stream_app.analysis.accounted_again import read_accounted
 from stream_app.analysis.checked_run import check_run
 from stream_app.embedded import RunOptions, run
