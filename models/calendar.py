@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -146,14 +146,7 @@ class Calendar:
 
         The first offset holds from before all steps that are asked about.
         """
-        zone = ZoneInfo(self.zone)
-        begin = self.origin - 366 * DAY
-        at, offset = [begin], [_offset(zone, begin)]
-        for late in range(begin + DAY, self._until, DAY):  # no clock is changed twice in a day
-            if _offset(zone, late) != offset[-1]:
-                at.append(_change(zone, late - DAY, late, offset[-1]))
-                offset.append(_offset(zone, late))
-        return np.array(at), np.array(offset)
+        return _offsets_between(self.zone, self.origin - 366 * DAY, self._until)
 
     @cached_property
     def changes(self) -> tuple[int, ...]:
@@ -275,10 +268,20 @@ class Calendar:
         return int(self.first_slot + hours[0] - self._first_hour)
 
 
+@lru_cache  # a command makes the calendar of its settings several times
+def _offsets_between(name: str, begin: int, until: int) -> tuple[Integers, Integers]:
+    zone = ZoneInfo(name)
+    at, offset = [begin], [_offset(zone, begin)]
+    for late in range(begin + DAY, until, DAY):  # no clock is changed twice in a day
+        if (found := _offset(zone, late)) != offset[-1]:
+            at.append(_change(zone, late - DAY, late, offset[-1]))
+            offset.append(found)
+    return np.array(at), np.array(offset)
+
+
 def _offset(zone: ZoneInfo, instant: int) -> int:
     """Seconds that a clock is ahead of UTC at an instant."""
-    offset = datetime.fromtimestamp(instant, UTC).astimezone(zone).utcoffset()
-    return int((offset or timedelta()).total_seconds())
+    return int((datetime.fromtimestamp(instant, zone).utcoffset() or timedelta()).total_seconds())
 
 
 def _change(zone: ZoneInfo, early: int, late: int, before: int) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -43,6 +45,20 @@ class SettingDescription:
     is_secret: bool
 
 
+_FROM_FILE: ContextVar[dict[str, Any]] = ContextVar("from_file")
+
+
+class _Loaded(Settings):
+    """Settings from a file, too; made once, as pydantic takes longer over a class than over its values."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], *sources: Any, **named: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        file_source = InitSettingsSource(settings_cls, init_kwargs=_FROM_FILE.get())
+        return named["init_settings"], named["env_settings"], file_source
+
+
 def load_settings(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
     """Settings from a TOML file, the environment and flags, in rising order of precedence.
 
@@ -65,16 +81,9 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
             table = table.setdefault(section, {})
         table[key] = value
 
-    class Loaded(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls, settings_cls: type[BaseSettings], *sources: Any, **named: PydanticBaseSettingsSource
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            file_source = InitSettingsSource(settings_cls, init_kwargs=from_file)
-            return named["init_settings"], named["env_settings"], file_source
-
+    _FROM_FILE.set(from_file)
     try:
-        loaded: Settings = cast(Any, Loaded)(**given)
+        loaded: Settings = cast(Any, _Loaded)(**given)
     except ValidationError as error:
         raise settings_error(error) from None
     except PydanticSettingsError as error:
@@ -106,6 +115,7 @@ def _closest(name: str, known: set[str]) -> str:
     return "unset it or see `tallyguard config show`"
 
 
+@cache
 def describe() -> tuple[SettingDescription, ...]:
     """Every setting with its name, variable, default and meaning, in the order of the documentation."""
     return tuple(_describe(Settings, ()))

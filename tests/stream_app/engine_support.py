@@ -84,7 +84,7 @@ def engine(
         Intake(REGISTRY, StepWindow(grace, announced, by_clock=by_clock), max_ahead, exclusions),
         policy,
         KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60),
-        people_of(accounts or accountant()),
+        people_of(accounts or accountant(operations=AFFORDED)),
     )
 
 

@@ -54,8 +54,9 @@ from tests.stream_app.engine_support import (
 )
 from tests.stream_app.kafka.deployments import deployment_in, parsed
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("all_the_work")]
-
+pytestmark = pytest.mark.slow
+ALL_THE_WORK = pytest.mark.usefixtures("all_the_work")
+"""For what is held against accounts without a limit of work."""
 
 STEPS, CHANGE = 24, 12
 ACCEPTED = {"accept_changes": True, "by": "the operator", "reason": "a survey"}
@@ -130,6 +131,7 @@ def copy_of(folder: Path, who: Population) -> Path:
     return kept_file(folder, digest_of(who.renamed(pseudonyms(who))))
 
 
+@ALL_THE_WORK
 def test_people_come_and_leave_from_the_next_step_on_and_the_past_stays(tmp_path: Path) -> None:
     """Who came is accounted over the whole log, who left is in nothing from then on, no past line changes."""
     before, after = people(0, 1, 2, 3), people(0, 2, 3, 4, 5)
@@ -143,6 +145,7 @@ def test_people_come_and_leave_from_the_next_step_on_and_the_past_stays(tmp_path
         assert written[step] == accounted(tmp_path, after, step + 1)
 
 
+@ALL_THE_WORK
 def test_new_people_count_from_the_step_that_the_priors_or_the_option_say(tmp_path: Path) -> None:
     """The priors' own step comes first, then the option; without either the whole log counts."""
     begun(tmp_path, people(0, 1))
@@ -151,6 +154,7 @@ def test_new_people_count_from_the_step_that_the_priors_or_the_option_say(tmp_pa
     assert risks(tmp_path)[CHANGE] == accounted(tmp_path, after, CHANGE + 1, [0, 0, 9, 11])
 
 
+@ALL_THE_WORK
 def test_who_is_known_is_never_accounted_from_a_later_step(tmp_path: Path) -> None:
     """The trap of people who were here and are accounted from the change on; who comes back has all of it."""
     begun(tmp_path, people(0, 1, 2))
@@ -164,6 +168,7 @@ def test_who_is_known_is_never_accounted_from_a_later_step(tmp_path: Path) -> No
     assert found != accounted(tmp_path, back, STEPS, [0, 0, 19])
 
 
+@ALL_THE_WORK
 def test_an_earlier_first_step_is_a_change_that_is_accepted(tmp_path: Path) -> None:
     begun(tmp_path, people(0, 1, since={1: 6}))
     earlier = people(0, 1, since={1: 2})
@@ -179,6 +184,7 @@ def test_first_steps_are_those_of_kafka() -> None:
     assert [first_step(known, who, 5) for who in ("a", "b", "gone", "new")] == [0, 5, 0, 5]
 
 
+@ALL_THE_WORK
 def test_new_priors_are_redone_over_the_whole_log(tmp_path: Path) -> None:
     """From the change on the figures are those of somebody who had these priors from the first step on."""
     past = begun(tmp_path, people(0, 1, 2))
@@ -234,6 +240,7 @@ def test_the_record_and_verify_say_which_priors_held_for_which_steps(tmp_path: P
         path.with_suffix(".away").rename(path)
 
 
+@ALL_THE_WORK
 def test_the_first_start_after_a_change_and_every_other_go_on_with_the_same_people(tmp_path: Path) -> None:
     """A restart with the same command, and one without the options, change nothing."""
     begun(tmp_path, people(0, 1))
@@ -278,6 +285,7 @@ def test_steps_that_a_kill_left_unaccounted_come_first(tmp_path: Path) -> None:
         run_with(tmp_path, people(0, 1, 2), day(CHANGE, STEPS), ACCEPTED)
 
 
+@ALL_THE_WORK
 def test_a_folder_without_the_earlier_priors_is_continued_and_then_changed(tmp_path: Path) -> None:
     """As an earlier version left it: the refusal says what to do, and doing it works."""
     begun(tmp_path, people(0, 1))
@@ -379,6 +387,7 @@ def laws(who: Population, before: Population) -> Population:
     return Population.pack(priors, NAMES)
 
 
+@ALL_THE_WORK
 def test_where_habits_changed_the_account_begins_anew_told_where_people_were(tmp_path: Path) -> None:
     """Ceilings of 1 while the horizon begins before the change; then those of whoever is told that place."""
     begun(tmp_path, people(0, 1, 2))
@@ -399,6 +408,7 @@ def test_where_habits_changed_the_account_begins_anew_told_where_people_were(tmp
     assert found[STEPS - 1][stays] == accounted(tmp_path, people(0), STEPS)[stays]
 
 
+@ALL_THE_WORK
 def test_told_people_stay_told_until_their_priors_change_again(tmp_path: Path) -> None:
     """Without a snapshot, too; redone later, they are accounted over the whole log."""
     for name in ("with", "without"):
