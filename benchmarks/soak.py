@@ -63,7 +63,7 @@ def kill_often_in_regions(server: Broker, folder: Path, kills: int) -> ChaosRepo
 
 
 class LongRun(NamedTuple):
-    """What each process used, by the steps that were released then; whether both gave the same bytes."""
+    """What each process used, by the steps it had released or accounted; whether both gave the same bytes."""
 
     steps: int
     used: dict[str, list[tuple[int, dict[str, float]]]]
@@ -97,9 +97,9 @@ def run_long(server: Broker, folder: Path, steps: int) -> LongRun:
         deployment.produce(lines)
 
         def watch() -> None:
-            released = deployment.steps_decided()
+            done = {"release": deployment.steps_decided(), "account": deployment.steps_accounted()}
             for kind, worker in workers.items():
-                look(f"{kind} worker", worker, released)
+                look(f"{kind} worker", worker, done[kind])
             time.sleep(2.0)
 
         deployment.wait_for_steps(steps, 7200.0, watch)
@@ -123,7 +123,7 @@ Made by `make soak`: 100 people, four sensors a step, sigma 2, T = 6, s = 2; a r
 messages as a file, and a release worker and an account worker (four partitions) read them from Apache Kafka.
 Releases of both are {"the same, byte for byte" if run.is_same else "NOT the same"}.
 
-| process | uses, when so many steps were out | {" | ".join(f"{mark:,}" for mark in marks)} |
+| process | uses, when it had done so many steps | {" | ".join(f"{mark:,}" for mark in marks)} |
 |---|---|{"---:|" * len(marks)}
 {body}
 """

@@ -248,6 +248,15 @@ class OnKafka:
                 (int(each.key) + 1 for each in records(consumer, self.topics.decisions, last=9)), default=0
             )
 
+    def steps_accounted(self) -> int:
+        """How many steps every partition has written the risks of."""
+        written = dict.fromkeys(range(self.topics.partitions), 0)
+        with consuming(self.connection) as consumer:
+            for record in records(consumer, self.topics.risks, last=9):
+                if b'"type":"risk_summary"' in record.value:
+                    written[record.partition] = max(written[record.partition], int(record.key) + 1)
+        return min(written.values())
+
     def person_risks(self) -> list[bytes]:
         """The distinct records of single people, sorted."""
         return sorted({line for line in self.values(self.topics.risks) if b'"type":"risk",' in line})
