@@ -22,7 +22,14 @@ from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.people import PeopleView
 from stream_app.watching.web import StatusBoard
-from stream_app.wire.messages import PRIVATE_REASONS, DecisionReason, Outcome, Reason, StepRelease
+from stream_app.wire.messages import (
+    PRIVATE_REASONS,
+    DecisionReason,
+    Outcome,
+    Reason,
+    SampledRisks,
+    StepRelease,
+)
 from tests.stream_app.events_for_tests import GAUSSIAN, SENSORS, STATION, closed, summary
 
 THRESHOLDS = (0.01, 0.5)
@@ -48,6 +55,8 @@ LABELS = {  # the contract: name, label and every value it may have
     "tallyguard_attack_mean_low": ("", {""}),
     "tallyguard_attack_mean_high": ("", {""}),
     "tallyguard_people_not_reached": ("", {""}),
+    "tallyguard_sampled_added_risk": ("", {""}),
+    "tallyguard_people_within_limit_sampled": ("", {""}),
     "tallyguard_headline": ("figure", {"guess", "attack", "ceiling", "added"}),
     "tallyguard_headline_step": ("", {""}),
     "tallyguard_highest_risk": ("", {""}),
@@ -125,6 +134,26 @@ def test_an_attack_that_was_not_measured_is_no_number(watched: Watched) -> None:
     assert watched.value("tallyguard_attack_mean") == watched.value("tallyguard_attack_mean_low") == math.inf
     watched.metrics.closed(replace(event, summary=without.model_copy(update={"people": 0})))
     assert watched.value("tallyguard_attack_mean") == 0.0
+
+
+def test_what_sampling_says_of_the_most_exposed_is_shown_and_said(watched: Watched) -> None:
+    """Beside the rule's figures; infinite, and no sentence, where nobody is looked at."""
+    found = SampledRisks(confidence=0.95, people=3, most_added=0.0412, within_limit=2)
+    event = closed(0)
+    assert event.summary is not None
+    sampled = replace(event, summary=event.summary.model_copy(update={"sampled": found}))
+    board = StatusBoard(delta=1e-6)
+    for each, most, within in ((event, math.inf, math.inf), (sampled, 0.0412, 2)):
+        watched.metrics.closed(each)
+        assert watched.value("tallyguard_sampled_added_risk") == most
+        assert watched.value("tallyguard_people_within_limit_sampled") == within
+        board.closed(each)
+        said = board.read().decision or ""
+        assert ("by sampling" in said) == (each is sampled)
+    assert said.endswith(
+        "With 95% confidence, by sampling 3 people: releases add at most 5 in 100 to anybody's risk now, "
+        "and 2 of those over the limit because of releases are within it."
+    )
 
 
 def test_readings_and_dead_letters_are_counted_by_outcome_and_reason(watched: Watched) -> None:
