@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -443,14 +443,29 @@ class AccountWorker(Job):
         except (SensorError, MechanismError, ScheduleError) as error:
             logger.warning("step %d of %s: %s", decision.step, self._topics.decisions, error.must)
         else:
-            for accounts in list(self._partitions.values()):
-                await self._enter_step(accounts, decided)
+            writes: dict[PartitionAccounts, asyncio.Task[None]] = {}
+            try:
+                for accounts in list(self._partitions.values()):
+                    await self._enter_step(accounts, decided, writes)
+            finally:
+                for write in writes.values():
+                    await write
+            for accounts in writes:
+                self._watch.accounted(accounts, decided)
             self._last_step = max(self._last_step, decision.step)
         self._lags = False
         self._pulse.progress()
 
-    async def _enter_step(self, accounts: PartitionAccounts, decided: Decided) -> None:
-        """Account a step of one partition once, after any steps missing before it."""
+    async def _enter_step(
+        self,
+        accounts: PartitionAccounts,
+        decided: Decided,
+        writes: dict[PartitionAccounts, asyncio.Task[None]],
+    ) -> None:
+        """Account a step of one partition once, after any steps missing before it.
+
+        Its risks are written while those of the next partition are computed.
+        """
         step = decided.schedule.step
         if step < accounts.next_step:
             self._watch.counters.redelivered.inc()
@@ -458,11 +473,11 @@ class AccountWorker(Job):
         if step > accounts.next_step:
             self._watch.counters.from_log.inc(step - accounts.next_step)
             await self._catch_up(accounts, step)
-        await self._apply(accounts, decided)
+        writes[accounts] = asyncio.create_task(await self._apply(accounts, decided))
         self._pulse.progress()
 
-    async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> None:
-        """Account a step and write the risks after it."""
+    async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> Coroutine[Any, Any, None]:
+        """Account a step; what is returned writes the risks after it."""
 
         def account() -> tuple[RiskSummary, RiskRecords]:
             accounts.apply(decided)
@@ -470,14 +485,14 @@ class AccountWorker(Job):
 
         summary, records = await self._thread.do(account)
         # If we are killed before the write, the next owner accounts the step again and writes the same bytes.
-        await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
-        self._watch.accounted(accounts, decided)
+        return self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
 
     async def _catch_up(self, accounts: PartitionAccounts, until: int) -> None:
         """Account the logged steps before ``until``, and write the risks after each."""
         async for steps in self._loader.logged(accounts.next_step, until):
             for decided in steps:
-                await self._apply(accounts, decided)
+                await (await self._apply(accounts, decided))
+                self._watch.accounted(accounts, decided)
                 self._pulse.progress()
 
     async def _change_people(self) -> None:
