@@ -31,6 +31,7 @@ NOT_COMPILED = {
     "accounting.continuous.account_state",
     "accounting.bounds.protocol",
     *("accounting.bounds.noised.levels_bound", "accounting.bounds.noised.sandwich_bound"),
+    "accounting.bounds.noised.sampled",
     *("models.numerics.compiling", "models.numerics.threads", "models.numerics.shipped"),
     *("models.numerics.kernel_cache", "models.numerics.arrays"),
     "models.exceptions",
