@@ -291,10 +291,9 @@ class PeopleAccounts:
             return self._sampled[1]
         standing, limit = self.standing(), self.settings.release.budget.limit
         in_crowd = self.settings.adversary == CROWD
+        # Companions are counted with the person: knowing where all others are is not to know more.
         if in_crowd and self.settings.crowd_adversary.companions:
-            limit = (
-                None  # companions are counted with the person, so knowing where all others are is not more
-            )
+            limit = None
         judged = standing.judged(in_crowd=in_crowd)
         is_over = np.zeros(standing.added.size, dtype=np.bool_)
         if limit is not None:
