@@ -311,7 +311,8 @@ def sampled_in_words(sampled: SampledRisks) -> str:
         within = f", and {sampled.within_limit:,} of those over the limit because of releases are within it"
     sure, people = confidence_in_words(sampled.confidence), number_of(sampled.people, "person")
     return (
-        f"With {sure} confidence, by sampling {people}: releases add at most "
+        "If habits are as the priors say, against whoever knows where everybody else is, and with "
+        f"{sure} confidence by sampling {people}: releases add at most "
         f"{in_a_hundred(sampled.most_added, UP)} to anybody's risk now{within}"
     )
 

@@ -132,9 +132,10 @@ def added_chart(log: RunLog) -> dict[str, Any]:
             ("half above", "added", "0.5"),
         )
     ]
-    sampled = [summary.sampled.most_added for summary in log.summaries if summary.sampled is not None]
+    sampled = [summary.sampled for summary in log.summaries if summary.sampled is not None]
     if len(sampled) == len(log.summaries):
-        lines.insert(1, _Line("the same by sampling", "attack", sampled))
+        sure = confidence_in_words(min(each.confidence for each in sampled))
+        lines.insert(1, _Line(f"by sampling, {sure}", "attack", [each.most_added for each in sampled]))
     return _chart(lines, log, "Added risk of the most affected, the upper tenth and half")
 
 

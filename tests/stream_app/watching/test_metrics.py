@@ -151,8 +151,9 @@ def test_what_sampling_says_of_the_most_exposed_is_shown_and_said(watched: Watch
         said = board.read().decision or ""
         assert ("by sampling" in said) == (each is sampled)
     assert said.endswith(
-        "With 95% confidence, by sampling 3 people: releases add at most 5 in 100 to anybody's risk now, "
-        "and 2 of those over the limit because of releases are within it."
+        "If habits are as the priors say, against whoever knows where everybody else is, and with 95% "
+        "confidence by sampling 3 people: releases add at most 5 in 100 to anybody's risk now, and 2 of "
+        "those over the limit because of releases are within it."
     )
 
 
