@@ -267,9 +267,10 @@ def noised_success(
     """The bound through the noise of what was ``seen``; 1 if nothing is noised, or too much.
 
     ``known`` holds already: the tree ends where it cannot get below that. Where many counts may go either way
-    their patterns are told apart and a few levels looked at before the tree, and all levels after it if the
-    few were near the lowest; where very many may, only the first of these. Not so where nothing is known, as
-    of a crowd, and where labels are guessed: there exact counts count, too, as they leave the state open.
+    their patterns are told apart before the tree; where very many may, that is all. A few levels are looked
+    at after it if it came about as near to what is attained as that, and all levels if the few were near the
+    lowest. Not so where nothing is known, as of a crowd, and where labels are guessed, as exact counts count
+    there, too, and leave the state open: there a few levels are looked at first.
     ``shift`` (C,) is :func:`normal_shifts` of the channels. ``enough`` is what
     the bound is compared with, or ``AS_LOW_AS_MAY_BE``.
     """
@@ -278,20 +279,20 @@ def noised_success(
     steps, places = raw.hits.shape
     chain, most = raw.person.chain, _most_products(horizon.vectors, horizon.mistakes)
     inside, left_out = own_signals(chain, raw.hits, raw.marginal, seen, raw.first_row, False)
-    uncertain, lowest, by_few, products = _uncertain(raw, inside), 1.0, 1.0, 0.0
-    if uncertain > _MANY_UNCERTAIN:
-        if shift.size > 0 and not is_labelled(chain):
-            lowest = _by_telling_apart(raw, seen, horizon, past, shift)
-            if uncertain > _TREE_IS_TOO_LARGE:
-                return NoisedSuccess(lowest, 0.0)
-        if lowest > enough:
-            by_few = _by_levels(raw, seen, horizon, past, min(FEW_VECTORS, horizon.vectors))
-            lowest = min(lowest, by_few)
-    moves, at_first = moves_of(raw.person, steps), 4.0 * most  # a few nodes lower many bounds
-    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+    lowest, by_few, products = 1.0, 1.0, 0.0
+    uncertain, few = _uncertain(raw, inside), min(FEW_VECTORS, horizon.vectors)
+    is_open, can_be_told = uncertain > _MANY_UNCERTAIN, shift.size > 0 and not is_labelled(chain)
+    if is_open and can_be_told:
+        lowest = _by_telling_apart(raw, seen, horizon, past, shift)
+        if uncertain > _TREE_IS_TOO_LARGE:
+            return NoisedSuccess(lowest, 0.0)
+    elif is_open:
+        lowest = by_few = _by_levels(raw, seen, horizon, past, few)
     if lowest <= enough:
         return NoisedSuccess(lowest, 0.0)
-    at_least, won = left_out + past.left_out, 0.0
+    moves, at_first = moves_of(raw.person, steps), 4.0 * most  # a few nodes lower many bounds
+    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+    at_least, won, apart, found = left_out + past.left_out, 0.0, lowest, lowest
     if nodes > 0:
         expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
         window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
@@ -299,9 +300,14 @@ def noised_success(
         is_told_apart = lowest < 1.0 and _is_counted_always(raw)  # else few steps have many counts each
         limits = limits_for(window, nodes, min(known, lowest), is_told_apart, tree_enough)
         found, won, products = sandwich_success(window, inside, past.laws, limits)
-        lowest = min(lowest, found + at_least)
+        found += at_least
+        lowest = min(lowest, found)
         if 0.0 <= tree_enough < won:  # more is attained than is allowed
             return NoisedSuccess(lowest, products)
+    is_comparable = _LEVELS_BEGIN * (apart - won) <= found - won <= _LEVELS_END * (apart - won)
+    if is_open and can_be_told and is_comparable and lowest > enough:
+        by_few = _by_levels(raw, seen, horizon, past, few)
+        lowest = min(lowest, by_few)
     is_near = by_few < 1.0 and by_few - won <= _LEVELS_FALL * (lowest - won)
     if horizon.vectors > FEW_VECTORS and lowest > enough and is_near:
         lowest = min(lowest, _by_levels(raw, seen, horizon, past, horizon.vectors))
@@ -457,6 +463,7 @@ _PER_COUNT, _PER_LAW, PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the 
 _PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
 _LEVELS_FALL = 1.4  # times as much as all levels a few of them leave above what is attained, or less
+_LEVELS_BEGIN, _LEVELS_END = 0.5, 3.0  # times what telling apart leaves above it: beyond, levels hardly win
 _MANY_UNCERTAIN = 8  # such counts, above which patterns are told apart, and levels looked at before the tree;
 _TREE_IS_TOO_LARGE = 18  # above which that is enough: the rest takes ten times as long, and is hardly lower
 _AS_SEQUENCES = 16.0  # the work of telling apart, in sequences of levels

@@ -63,15 +63,51 @@ def move_few(matrix: Floats, slot: int, before: Floats, after: Floats) -> None:
 
 
 @inline
+def move_two_few(matrix: Floats, slot: int, before: Floats, m: int, after: Floats) -> None:
+    """:func:`move_few` of the rows ``m`` and ``m + 1`` of ``before`` (n, W), to those of ``after``.
+
+    One alone mostly waits for its sum; two take little longer.
+    """
+    _, places, width = matrix.shape
+    for y in range(0, width, 8):
+        first, second, here = spread_out(0.0), spread_out(0.0), slot * places * width + y
+        for x in range(places):
+            row = load(matrix, here + x * width)
+            first = first + spread_out(before[m, x]) * row
+            second = second + spread_out(before[m + 1, x]) * row
+        store(first, after, m * width + y)
+        store(second, after, (m + 1) * width + y)
+
+
+@inline
 def guess_and_be_shown_few(columns: Floats, slot: int, value: Floats, before: Floats) -> None:
     """``before`` from ``value``, (s + 1, W) each, as ``guess_and_be_shown`` of a person without labels."""
     _, places, width = columns.shape
-    for m in range(value.shape[0]):
-        for x in range(0, width, 8):
-            total, top, here = spread_out(0.0), spread_out(0.0), slot * places * width + x
+    for x in range(0, width, 8):
+        here = slot * places * width + x
+        right, missed, top = spread_out(0.0), spread_out(0.0), spread_out(0.0)
+        for y in range(places):  # without a mistake and with one, if it is allowed: they share products
+            column, low = load(columns, here + y * width), value[0, y]
+            won = spread_out(low) * column
+            right = larger_of(right, won)
+            if value.shape[0] > 1:
+                missed = missed + won
+                top = larger_of(top, spread_out(max(0.0, value[1, y] - low)) * column)
+        store(right, before, x)
+        if value.shape[0] > 1:
+            store(missed + top, before, width + x)
+        for m in range(2, value.shape[0]):
+            missed, top = spread_out(0.0), spread_out(0.0)
             for y in range(places):
-                low = value[m - 1, y] if m > 0 else 0.0
-                column = load(columns, here + y * width)
-                total = total + spread_out(low) * column
+                column, low = load(columns, here + y * width), value[m - 1, y]
+                missed = missed + spread_out(low) * column
                 top = larger_of(top, spread_out(max(0.0, value[m, y] - low)) * column)
-            store(total + top, before, m * width + x)
+            store(missed + top, before, m * width + x)
+
+
+@inline
+def multiply(left: Floats, i: int, right: Floats, j: int, product: Floats, k: int) -> None:
+    """The product of two rows of one matrix each, place by place, as the row of a third one."""
+    width = product.shape[product.ndim - 1]
+    for x in range(0, width, 8):
+        store(load(left, i * width + x) * load(right, j * width + x), product, k * width + x)

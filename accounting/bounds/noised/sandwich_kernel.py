@@ -37,8 +37,18 @@ from typing import NamedTuple
 import numpy as np
 
 from accounting.exposure.step_information.likelihood_levels import OwnSignals
-from accounting.hmm.eight import first_equal, largest, load, padded, replaced, spread_out, store
-from accounting.hmm.few_places import guess_and_be_shown_few, lay_out, move_few
+from accounting.hmm.eight import (
+    first_equal,
+    larger_of,
+    largest,
+    load,
+    padded,
+    replaced,
+    spread_out,
+    store,
+    where_positive,
+)
+from accounting.hmm.few_places import guess_and_be_shown_few, lay_out, move_few, move_two_few, multiply
 from accounting.hmm.frontier.search_kernel import (
     Completions,
     SearchMemory,
@@ -60,7 +70,7 @@ _LIGHT = 0.03  # share of what a leaf may be off by that a place is charged in f
 _SLACK = 0.1  # share of what a leaf may gain that its search may leave
 _GUESSES = 4  # that are tried at a node
 PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a running ceiling
-_FAR = 3.0  # of a hundred people and four steps nobody's tree then came below what telling apart leaves
+_FAR = (1.0, 2.0, 3.0)  # after a quarter of the work, a sixteenth and less; a tree so far off hardly wins
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
 LABELLED_PRECISION = 0.01  # where labels are guessed, and bounds on exact counts show the state
 CLOSE = 2e-4  # of success: no bound need be closer
@@ -124,7 +134,7 @@ with this, too.
 class _Tree(NamedTuple):
     """Nodes in order of their creation, and memory. Bounds and what is won are sums over all laws.
 
-    ``W`` is K in whole eights, with zeros beyond the places (:mod:`accounting.hmm.few_places`).
+    ``W`` is K in whole eights, ``V`` R, with zeros beyond (:mod:`accounting.hmm.few_places`).
     """
 
     parent: Integers  # (N,), -1: the root
@@ -150,11 +160,17 @@ class _Tree(NamedTuple):
     newest: Integers  # (1,), the node searched last
     spent: Floats  # (1,), products
     law: Floats  # (R, W), of the first place
+    laws: Floats  # (K, V), the same by place
+    won_by_law: Floats  # (V,), by a guess
+    most_by_law: Floats  # (V,), with a genie's help
     place: Floats  # (W,), their sum
     evidence: Floats  # (T, W), of the leaf that is looked at
     distance: Floats  # (G,), total variation between counted and not counted
     is_resolved: Flags  # (G,)
-    is_rare: Flags  # (G, K), the side of each sensor that is shown
+    first_sensor: Integers  # (T + 1,), of each step
+    covered: Integers  # (G, K), the places that each sensor counts
+    covers: Integers  # (G,), how many of them
+    is_counted_shown: Flags  # (G,), whether they are the side that is shown, or all others
     cost: Floats  # (G,), of each sensor that is left
     counted: Floats  # (G,), mass that each of them counts
     shown: Floats  # (T, W), how likely a place is shown
@@ -167,9 +183,11 @@ class _Tree(NamedTuple):
     forward: Floats  # (T, s + 1, W), of a guess
     backward: Floats  # (_GUESSES, T, s + 1, W)
     moved: Floats  # (W,)
+    rows: Floats  # (s + 1, W)
     together: Floats  # (K,), by first guess
     slot: Integers  # (T,), of each step
     label: Integers  # (T, K), what is guessed of each place; without labels the place itself
+    is_right: Floats  # (T or 1, K, W), 1 at the places of each guess; without labels those of every step
     penalty: Integers  # (T,), mistakes that a wrong guess is; 0 where nothing is asked
     best: Floats  # (R,), what is won with each law
     best_guess: Integers  # (R,), by which guess of the node
@@ -186,15 +204,19 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
     rows, width, chain = mistakes + 1, padded(places), window.person.chain
     law, place = np.zeros((laws.shape[0], width)), np.zeros(width)
     law[:, :places] = laws
+    by_place = np.zeros((places, padded(laws.shape[0])))
+    by_place[:, : laws.shape[0]] = laws.T
     for r in range(laws.shape[0]):
         place += law[r]
     slot, penalty = np.empty(steps, np.int64), np.ones(steps, np.int64)
     label = np.empty((steps, places), np.int64)
+    is_right = np.zeros((steps if is_labelled(chain) else 1, places, width))
     memory = new_memory(chain, window.expansions, mistakes)
     for t in range(steps):
         slot[t] = slot_of(window.person, t)
         for x in range(places):
             label[t, x] = chain.label[slot[t], x] if is_labelled(chain) else x
+            is_right[t % is_right.shape[0], label[t, x], x] = 1.0
         if is_labelled(chain):
             penalty[t] = chain.label[slot[t], places]
         if memory.full.is_there.size > 0 and not memory.full.is_there[slot[t]]:
@@ -223,11 +245,16 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
         np.zeros(1, np.int64),
         np.zeros(1),
         law,
+        by_place,
+        np.zeros(by_place.shape[1]),
+        np.zeros(by_place.shape[1]),
         place,
         np.zeros((steps, width)),
         _distances(signals),
         np.empty(count, np.bool_),
-        np.empty((count, places), np.bool_),
+        np.searchsorted(signals.time, np.arange(steps + 1)),
+        *_covered(signals),
+        np.empty(count, np.bool_),
         np.empty(count),
         np.empty(count),
         np.zeros((steps, width)),
@@ -240,9 +267,11 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
         np.zeros((steps, rows, width)),
         np.zeros((_GUESSES, steps, rows, width)),
         np.zeros(width),
+        np.zeros((rows, width)),
         np.empty(places),
         slot,
         label,
+        is_right,
         penalty,
         np.empty(laws.shape[0]),
         np.empty(laws.shape[0], np.int64),
@@ -263,7 +292,20 @@ def _distances(signals: OwnSignals) -> Floats:
     return distance
 
 
-# One move of the window's person: eight places at a time where there are few, else along the entries.
+@jit
+def _covered(signals: OwnSignals) -> tuple[Integers, Integers]:
+    """The places that each sensor counts, (G, K), and how many they are."""
+    covered, covers = np.zeros(signals.cover.shape, np.int64), np.zeros(signals.time.size, np.int64)
+    for g in range(signals.time.size):
+        for x in range(signals.cover.shape[1]):
+            if signals.cover[g, x]:
+                covered[g, covers[g]] = x
+                covers[g] += 1
+    return covered, covers
+
+
+# One move of the window's person: eight places at a time where there are few, else along the entries. What
+# is computed place by place goes by eights, too: the compiler cannot know that two rows do not overlap.
 
 
 @inline
@@ -287,6 +329,32 @@ def _retreat(chain: ChainView, t: int, after: Floats, before: Floats, tree: _Tre
 
 
 @inline
+def _predict_rows(chain: ChainView, t: int, before: Floats, after: Floats, tree: _Tree) -> None:
+    """:func:`_predict` of rows (s + 1, W)."""
+    m, rows = 0, before.shape[0]
+    while m < rows:
+        if m + 1 < rows and tree.memory.full.is_there.size > 0:
+            move_two_few(tree.memory.full.rows, tree.slot[t], before, m, after)
+            m += 2
+        else:
+            _predict(chain, t, before[m], after[m], tree)
+            m += 1
+
+
+@inline
+def _retreat_rows(chain: ChainView, t: int, after: Floats, before: Floats, tree: _Tree) -> None:
+    """:func:`_retreat` of rows (s + 1, W)."""
+    m, rows = 0, before.shape[0]
+    while m < rows:
+        if m + 1 < rows and tree.memory.full.is_there.size > 0:
+            move_two_few(tree.memory.full.columns, tree.slot[t], after, m, before)
+            m += 2
+        else:
+            _retreat(chain, t, after[m], before[m], tree)
+            m += 1
+
+
+@inline
 def _be_shown(chain: ChainView, t: int, before: Floats, tree: _Tree) -> None:
     """Completions ``before`` (s + 1, W) of step ``t`` from ``tree.completions.value`` behind it."""
     walk = tree.completions
@@ -297,18 +365,36 @@ def _be_shown(chain: ChainView, t: int, before: Floats, tree: _Tree) -> None:
         guess_and_be_shown(chain, tree.slot[t], Completions(walk.value, before, top))
 
 
+@inline
+def _see(t: int, rows: Floats, seen: Floats, tree: _Tree) -> None:
+    """Rows (s + 1, W) of step ``t`` with its evidence."""
+    for m in range(rows.shape[0]):
+        multiply(rows, m, tree.evidence, t, seen, m)
+
+
+@inline
+def _see_guessed(t: int, guess: int, rows: Floats, seen: Floats, tree: _Tree) -> None:
+    """The same where a wrong guess takes of the mistakes that a row allows, or adds to those it counts."""
+    evidence, is_right, penalty = tree.evidence, tree.is_right, tree.penalty[t]
+    tables, places, width = is_right.shape
+    here = (t % tables * places + guess) * width
+    for x in range(0, width, 8):
+        right, weight = load(is_right, here + x), load(evidence, t * width + x)
+        for m in range(rows.shape[0]):
+            wrong = load(rows, (m - penalty) * width + x) if m >= penalty else spread_out(0.0)
+            value = where_positive(load(rows, m * width + x), right, wrong)
+            store(value * weight, seen, m * width + x)
+
+
 @bare_jit
 def _complete_trail(window: Window, tree: _Tree) -> None:
     """Fill ``tree.trail`` with the completions of every step where nobody is shown."""
-    trail, value, evidence = tree.trail, tree.completions.value, tree.evidence
-    steps, rows, width = trail.shape
-    for m in range(rows):
+    trail, steps = tree.trail, tree.trail.shape[0]
+    for m in range(trail.shape[1]):
         for x in range(window.end.size):
             trail[steps - 1, m, x] = window.end[x]
     for t in range(steps - 1, 0, -1):
-        for m in range(rows):
-            for x in range(width):
-                value[m, x] = trail[t, m, x] * evidence[t, x]
+        _see(t, trail[t], tree.completions.value, tree)
         _be_shown(window.person.chain, t - 1, trail[t - 1], tree)
 
 
@@ -336,67 +422,74 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
 ) -> float:
     """Of each sensor left the side where the person rarely is, and how likely places are shown; the mass."""
     chain, evidence, steps, places = window.person.chain, tree.evidence, window.steps, window.end.size
-    ahead, behind, moved = tree.ahead, tree.behind, tree.moved
+    ahead, behind, moved, shown, width = tree.ahead, tree.behind, tree.moved, tree.shown, tree.moved.size
+    multiply(tree.place, 0, evidence, 0, ahead, 0)
     for x in range(places):
-        ahead[0, x] = tree.place[x] * evidence[0, x]
         behind[steps - 1, x] = window.end[x]
     for t in range(1, steps):
-        _predict(chain, t - 1, ahead[t - 1], ahead[t], tree)
-        for x in range(places):
-            ahead[t, x] *= evidence[t, x]
+        _predict(chain, t - 1, ahead[t - 1], moved, tree)
+        multiply(moved, 0, evidence, t, ahead, t)
     for t in range(steps - 1, 0, -1):
-        for x in range(places):
-            moved[x] = behind[t, x] * evidence[t, x]
+        multiply(behind, t, evidence, t, moved, 0)
         _retreat(chain, t - 1, moved, behind[t - 1], tree)
     mass = 0.0
     for x in range(places):
         mass += ahead[steps - 1, x] * window.end[x]
-    for t in range(steps):
-        for x in range(places):
-            tree.shown[t, x] = 1.0
+    for x in range(0, steps * width, 8):
+        store(spread_out(1.0), shown, x)
     for g in range(signals.time.size):
         if tree.is_resolved[g]:
             continue
-        t, counted = signals.time[g], 0.0
-        for x in range(places):
-            if signals.cover[g, x]:
-                counted += ahead[t, x] * behind[t, x]
+        t, counted, twice = signals.time[g], 0.0, 1.0 + tree.distance[g]
+        for i in range(tree.covers[g]):
+            x = tree.covered[g, i]
+            counted += ahead[t, x] * behind[t, x]
         tree.cost[g] = counted
-        is_rarer = counted <= 0.5 * mass
-        for x in range(places):
-            tree.is_rare[g, x] = signals.cover[g, x] == is_rarer
-            if tree.is_rare[g, x]:
-                tree.shown[t, x] *= 1.0 + tree.distance[g]
-    for t in range(steps):
-        for x in range(places):
-            tree.shown[t, x] -= 1.0
+        tree.is_counted_shown[g] = counted <= 0.5 * mass
+        if tree.is_counted_shown[g]:
+            for i in range(tree.covers[g]):
+                shown[t, tree.covered[g, i]] *= twice
+        else:
+            for x in range(places):
+                shown[t, x] *= 1.0 if signals.cover[g, x] else twice
+    for x in range(0, steps * width, 8):
+        store(load(shown, x) - spread_out(1.0), shown, x)
     return mass
 
 
 @bare_jit
 def _first_step(won: Floats, tree: _Tree) -> float:
     """What is won from the first guess on, ``won`` (s + 1, K) behind it with a genie's help."""
-    total, m = 0.0, won.shape[0] - 1 - tree.penalty[0]  # left after a wrong guess
+    total, m, moved = 0.0, won.shape[0] - 1 - tree.penalty[0], tree.moved
     for x in range(tree.together.size):
         less = won[m, x] if m >= 0 else 0.0
-        tree.moved[x] = tree.evidence[0, x] * (won[won.shape[0] - 1, x] - less)
+        moved[x] = tree.evidence[0, x] * (won[won.shape[0] - 1, x] - less)
         total += tree.place[x] * tree.evidence[0, x] * less
+    _most_of_one_guess(tree)
     for r in range(tree.law.shape[0]):
-        total += _most_of_one_guess(tree.law[r], tree)
+        total += tree.most_by_law[r]
     return total
 
 
 @inline
-def _most_of_one_guess(law: Floats, tree: _Tree) -> float:
-    """The largest sum of ``law[x] moved[x]`` over the places of one first guess."""
-    together, top = tree.together, 0.0
-    for x in range(together.size):
-        together[x] = 0.0
-    for x in range(together.size):
-        guess = tree.label[0, x]
-        together[guess] += law[x] * tree.moved[x]
-        top = max(top, together[guess])
-    return top
+def _most_of_one_guess(tree: _Tree) -> None:
+    """The largest sum, of each law, of ``law[x] moved[x]`` over the places of one first guess."""
+    laws, most, moved, together = tree.laws, tree.most_by_law, tree.moved, tree.together
+    places, width = laws.shape
+    if tree.is_right.shape[0] == tree.slot.size:  # a table for each step
+        for r in range(tree.law.shape[0]):
+            together[:] = 0.0
+            most[r] = 0.0
+            for x in range(places):
+                guess = tree.label[0, x]
+                together[guess] += laws[x, r] * moved[x]
+                most[r] = max(most[r], together[guess])
+    else:
+        for r in range(0, width, 8):
+            top = spread_out(0.0)
+            for x in range(places):
+                top = larger_of(top, load(laws, x * width + r) * spread_out(moved[x]))
+            store(top, most, r)
 
 
 @bare_jit
@@ -405,15 +498,19 @@ def _follow_back(window: Window, b: int, tree: _Tree) -> float:
 
     And what is won of it from the first guess on.
     """
-    evidence, walk = tree.evidence, tree.completions
+    success, evidence = tree.success, tree.evidence
+    before, value = tree.completions.before, tree.completions.value
+    _, rows, width = success.shape
     for t in range(b - 1, -1, -1):
-        for m in range(window.mistakes + 1):
-            for x in range(evidence.shape[1]):
-                tree.success[t, m, x] += walk.before[m, x]
-                walk.value[m, x] = walk.before[m, x] * evidence[t, x]
+        for x in range(0, width, 8):
+            seen = load(evidence, t * width + x)
+            for m in range(rows):
+                won, there = load(before, m * width + x), (t * rows + m) * width + x
+                store(load(success, there) + won, success, there)
+                store(won * seen, value, m * width + x)
         if t > 0:
-            _be_shown(window.person.chain, t - 1, walk.before, tree)
-    return _first_step(walk.before, tree)
+            _be_shown(window.person.chain, t - 1, before, tree)
+    return _first_step(before, tree)
 
 
 @bare_jit
@@ -427,22 +524,20 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
     later targets have been followed back. Without a mistake the completions are largest products and exact.
     A target that is worth less than ``slack`` is charged in full.
     """
-    chain, evidence, trail = window.person.chain, tree.evidence, tree.trail
+    chain, evidence, trail, more = window.person.chain, tree.evidence, tree.trail, tree.more_light
     steps, places = window.steps, window.end.size
-    rows, walk, success, light = window.mistakes + 1, tree.completions, tree.success, tree.light
+    walk, success, light, (_, rows, width) = tree.completions, tree.success, tree.light, trail.shape
     light[:] = 0.0
     _complete_trail(window, tree)
-    for b in range(steps):
-        for m in range(rows):
-            for x in range(places):
-                success[b, m, x] = trail[b, m, x]
+    for x in range(0, steps * rows * width, 8):
+        store(load(trail, x), success, x)
     unshown, shown, followed = _first_step(trail[0], tree), 0.0, steps
     tree.cost[:] = 0.0
     for b in range(steps - 1, -1, -1):
-        tree.more_light[:] = 0.0
-        for m in range(rows):
-            for x in range(places):
-                success[b, m, x] += light[m, x]
+        more[:] = 0.0
+        for x in range(0, rows * width, 8):
+            there = b * rows * width + x
+            store(load(success, there) + load(light, x), success, there)
         for y in range(places):
             if tree.shown[b, y] <= 0.0 or tree.ahead[b, y] <= 0.0:
                 continue
@@ -454,7 +549,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                 column = chain.column_start[tree.slot[b - 1]]
                 worth = tree.ahead[b, y] * tree.shown[b, y] * success[b, rows - 1, y]
                 is_light = worth <= slack
-                before = tree.more_light if is_light else walk.before
+                before = more if is_light else walk.before
                 if not is_light:
                     before[:] = 0.0
                 for m in range(rows):
@@ -467,20 +562,17 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                     followed += b
                     shown += first
             together = 0.0
-            for g in range(signals.time.size):
-                if signals.time[g] == b and not tree.is_resolved[g] and tree.is_rare[g, y]:
+            for g in range(tree.first_sensor[b], tree.first_sensor[b + 1]):
+                if not tree.is_resolved[g] and signals.cover[g, y] == tree.is_counted_shown[g]:
                     together += tree.distance[g]
-            for g in range(signals.time.size):
-                if signals.time[g] == b and not tree.is_resolved[g] and tree.is_rare[g, y]:
+            for g in range(tree.first_sensor[b], tree.first_sensor[b + 1]):
+                if not tree.is_resolved[g] and signals.cover[g, y] == tree.is_counted_shown[g]:
                     tree.cost[g] += first * tree.distance[g] / together
-        for m in range(rows):
-            if b == 0:
-                break
-            for x in range(places):
-                walk.top[x] = light[m, x] * evidence[b, x]
-            _retreat(chain, b - 1, walk.top, light[m], tree)
-            for x in range(places):
-                light[m, x] += tree.more_light[m, x]
+        if b > 0:
+            _see(b, light, tree.rows, tree)
+            _retreat_rows(chain, b - 1, tree.rows, light, tree)
+            for x in range(0, rows * width, 8):
+                store(load(light, x) + load(more, x), light, x)
     for x in range(places):
         shown += tree.place[x] * evidence[0, x] * light[rows - 1, x]
     tree.spent[0] += (followed + 3.0) * rows * window.moves
@@ -532,29 +624,24 @@ def _guesses_paths(window: Window) -> bool:
 @bare_jit
 def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
     """What one guess of a node wins with each law; fills ``tree.backward``."""
-    chain, mistakes, steps, places = window.person.chain, window.mistakes, window.steps, window.end.size
-    evidence, moved, guess, label = tree.evidence, tree.moved, tree.guess[n, number], tree.label
-    backward = tree.backward[number]
-    for m in range(mistakes + 1):
-        for x in range(places):
+    steps, guess, rows, backward = window.steps, tree.guess[n, number], tree.rows, tree.backward[number]
+    for m in range(rows.shape[0]):
+        for x in range(window.end.size):
             backward[steps - 1, m, x] = window.end[x]
     for t in range(steps - 1, 0, -1):
-        for m in range(mistakes + 1):
-            wrong = m - tree.penalty[t]
-            for x in range(places):
-                left = m if label[t, x] == guess[t] else wrong
-                moved[x] = backward[t, left, x] * evidence[t, x] if left >= 0 else 0.0
-            _retreat(chain, t - 1, moved, backward[t - 1, m], tree)
-    for x in range(places):
-        m = mistakes if tree.label[0, x] == guess[0] else mistakes - tree.penalty[0]
-        moved[x] = evidence[0, x] * backward[0, m, x] if m >= 0 else 0.0
-    for r in range(tree.law.shape[0]):
-        won = 0.0
+        _see_guessed(t, guess[t], backward[t], rows, tree)
+        _retreat_rows(window.person.chain, t - 1, rows, backward[t - 1], tree)
+    _see_guessed(0, guess[0], backward[0], rows, tree)
+    laws, by_law, (places, width) = tree.laws, tree.won_by_law, tree.laws.shape
+    for r in range(0, width, 8):
+        won = spread_out(0.0)
         for x in range(places):
-            won += tree.law[r, x] * moved[x]
-        if won > tree.best[r]:
-            tree.best[r], tree.best_guess[r] = won, number
-    tree.spent[0] += float(steps * (mistakes + 1)) * window.moves
+            won = won + load(laws, x * width + r) * spread_out(rows[window.mistakes, x])
+        store(won, by_law, r)
+    for r in range(tree.law.shape[0]):
+        if by_law[r] > tree.best[r]:
+            tree.best[r], tree.best_guess[r] = by_law[r], number
+    tree.spent[0] += float(steps * rows.shape[0]) * window.moves
 
 
 @bare_jit
@@ -562,47 +649,35 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
     window: Window, signals: OwnSignals, n: int, tree: _Tree
 ) -> None:
     """What the best guess of each law wins, and of that what is on counted paths."""
-    chain, mistakes, steps, places = window.person.chain, window.mistakes, window.steps, window.end.size
-    evidence, forward, moved, part = tree.evidence, tree.forward, tree.moved, tree.part[n]
+    chain, mistakes, steps = window.person.chain, window.mistakes, window.steps
+    forward, rows, part, width = tree.forward, tree.rows, tree.part[n], tree.moved.size
     part[:] = 0.0
     followed = tree.won[n] = 0.0
     for r in range(tree.law.shape[0]):
         tree.won[n] += tree.best[r]
     for number in range(tree.guesses[n]):
-        moved[:] = 0.0
+        rows[:] = 0.0
         is_used = False
         for r in range(tree.law.shape[0]):
             if tree.best_guess[r] == number:
                 is_used = True
                 followed += tree.best[r]
-                for x in range(places):
-                    moved[x] += tree.law[r, x]
+                for x in range(0, width, 8):
+                    store(load(rows, x) + load(tree.law, r * width + x), rows, x)
         if not is_used:
             continue
         guess, backward = tree.guess[n, number], tree.backward[number]
-        for m in range(mistakes + 1):
-            for x in range(places):
-                is_so = m == (0 if tree.label[0, x] == guess[0] else tree.penalty[0])
-                forward[0, m, x] = moved[x] * evidence[0, x] if is_so else 0.0
-        g = 0
+        _see_guessed(0, guess[0], rows, forward[0], tree)
         for t in range(steps):
             if t > 0:
-                forward[t] = 0.0
-                for m in range(mistakes + 1):
-                    _predict(chain, t - 1, forward[t - 1, m], moved, tree)
-                    wrong = m + tree.penalty[t]
-                    for x in range(places):
-                        if tree.label[t, x] == guess[t]:
-                            forward[t, m, x] += moved[x] * evidence[t, x]
-                        elif wrong <= mistakes:
-                            forward[t, wrong, x] += moved[x] * evidence[t, x]
-            while g < signals.time.size and signals.time[g] == t:
+                _predict_rows(chain, t - 1, forward[t - 1], rows, tree)
+                _see_guessed(t, guess[t], rows, forward[t], tree)
+            for g in range(tree.first_sensor[t], tree.first_sensor[t + 1]):
                 if tree.is_resolved[g]:
-                    for x in range(places):
-                        if signals.cover[g, x]:
-                            for m in range(mistakes + 1):
-                                part[g] += forward[t, m, x] * backward[t, mistakes - m, x]
-                g += 1
+                    for i in range(tree.covers[g]):
+                        x = tree.covered[g, i]
+                        for m in range(mistakes + 1):
+                            part[g] += forward[t, m, x] * backward[t, mistakes - m, x]
         tree.spent[0] += float(steps * (mistakes + 1)) * window.moves
     if followed > 0.0:  # of laws whose guess there was no room for, the same parts
         scale = tree.won[n] / followed
@@ -714,17 +789,19 @@ def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, 
     slack = max(_SLACK * tree.charge[n], _SLACK * (tree.unshown[n] - tree.won[n]), 0.2 * tolerance)
     before = tree.memory.spent[0]
     total, is_cut, mass = 0.0, False, 0.0
+    wrong = rows - 1 - tree.penalty[0]
     for x in range(places):
         mass += tree.place[x]
+        less = trail[0, wrong, x] if wrong >= 0 else 0.0
+        tree.moved[x] = tree.evidence[0, x] * (trail[0, rows - 1, x] - less)
+    _most_of_one_guess(tree)
     for r in range(law.shape[0]):
         linear = own = 0.0
-        wrong = rows - 1 - tree.penalty[0]
         for x in range(places):
             own += law[r, x]
             less = trail[0, wrong, x] if wrong >= 0 else 0.0
             linear += law[r, x] * tree.evidence[0, x] * less
-            tree.moved[x] = tree.evidence[0, x] * (trail[0, rows - 1, x] - less)
-        top = _most_of_one_guess(law[r], tree)
+        top = tree.most_by_law[r]
         own_slack = 0.5 * slack * (own / mass + 1.0 / law.shape[0])
         if linear + top - tree.best[r] <= own_slack:
             total += linear + top
@@ -883,8 +960,8 @@ def _grow(  # noqa: PLR0912 - one loop over looks
 
     Or until a quarter of the work is done, or a sixteenth of much, and the rest will hardly bring the bound
     below what is known: each fourfold work lowers it by hardly more than the last, at first by up to twice as
-    much. If all patterns were ``told_apart``, until a sixty-fourth is, where the bound is ``_FAR`` times as
-    far above what is known as that is above what is won.
+    much. If all patterns were ``told_apart``, also where the bound is ``_FAR`` times as far above what is
+    known as that is above what is won.
     """
     root, tolerance, before = 0, limits.close, np.inf
     fourfold = 3 if window.operations >= _MUCH else 2
@@ -893,7 +970,8 @@ def _grow(  # noqa: PLR0912 - one loop over looks
         while fourfold > 0 and tree.spent[0] > window.operations / 4.0**fourfold:
             has_come, fourfold = True, fourfold - 1
         if has_come:
-            if limits.told_apart and tree.bound[root] - limits.known > _FAR * (limits.known - tree.won[root]):
+            far = _FAR[fourfold] * (limits.known - tree.won[root])
+            if limits.told_apart and tree.bound[root] - limits.known > far:
                 break
             if tree.bound[root] - limits.known > (fourfold + 1) ** 2 * (before - tree.bound[root]):
                 break
@@ -993,10 +1071,11 @@ def least_cover(  # noqa: PLR0912 - one recursion over places
         basis[x] = most + x
     tableau[:] = 0.0
     for j in range(count):
-        outside[j], tableau[places, j] = j, -point_cost[j]
+        outside[j], saved = j, -point_cost[j]
         for x in range(places):
             tableau[x, j] = points[j, x]
-            tableau[places, j] += corner_cost[x] * points[j, x]
+            saved += corner_cost[x] * points[j, x]
+        tableau[places, j] = saved
     for x in range(places):
         tableau[x, most] = law[x] / mass
     for _ in range(4 * places):

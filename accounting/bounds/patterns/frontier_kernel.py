@@ -427,16 +427,15 @@ def _follow_back(
         trail.combination[t] = -1
 
 
-@jit
+@bare_jit
 def _add_unsearched(
-    person: LocalChain, sight: Sight, trail: Trail, sources: Sources, scores: Scores, t: int
+    person: LocalChain, sight: Sight, trail: Trail, sources: Sources, scores: Scores, t: int, tools: Tools
 ) -> None:
     """Add to ``S`` of the sources of step ``t`` what needs no search, and move ``light`` back from there.
 
     That is what is won behind steps not followed back further, and if the place is shown again in step ``t``.
     """
-    places, light = trail.reach.shape[1], trail.light
-    won, moved = np.empty(places), np.empty(places)
+    places, light, won, moved = trail.reach.shape[1], trail.light, tools.arriving, tools.top
     for m in range(light.shape[1]):
         for n in range(scores.size):
             for x in range(places):
@@ -533,7 +532,7 @@ def _filled_sources(asked: FrontierQuestion, sight: Sight, scores: Scores) -> So
                 won, total = _lifted(won, scores.lift[t, x])
                 target = SegmentTarget(t - 1, sight.shown[t, x], won, total, expansions)
                 _follow_back(person, sight, marginal, trail, sources, target, effort, tools)
-        _add_unsearched(person, sight, trail, sources, scores, t)
+        _add_unsearched(person, sight, trail, sources, scores, t, tools)
     return sources
 
 

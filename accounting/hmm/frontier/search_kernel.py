@@ -40,6 +40,7 @@ from accounting.hmm.eight import (
     replaced,
     spread_out,
     store,
+    total_of,
     where_positive,
 )
 from accounting.hmm.few_places import FullMatrices, lay_out, room_for_matrices
@@ -509,13 +510,15 @@ def complete(memory: SearchMemory, expanded: int, gains: Floats, step: int, mist
     ahead, child = memory.ahead, memory.child
     _, rows, width = ahead.shape
     here, there = expanded * rows * width, step * gains.shape[1] * width
-    missed = 0.0  # what is left if the guess is wrong at every place
+    total = spread_out(0.0)
     for m in range(mistakes):
-        for x in range(gains.shape[2]):
-            missed += ahead[expanded, m, x] * gains[step, mistakes - m - 1, x]
+        for x in range(0, width, 8):
+            more = load(gains, there + (mistakes - m - 1) * width + x)
+            total = total + load(ahead, here + m * width + x) * more
+    missed = spread_out(total_of(total))  # what is left if the guess is wrong at every place
     for x in range(0, width, 8):
         less = load(ahead, here + x)
-        value = spread_out(missed) + less * load(gains, there + mistakes * width + x)
+        value = missed + less * load(gains, there + mistakes * width + x)
         for m in range(1, mistakes + 1):
             more = load(ahead, here + m * width + x)
             value = value + (more - less) * load(gains, there + (mistakes - m) * width + x)
