@@ -24,7 +24,7 @@ from stream_app.setup.declared import most_counts_of
 from stream_app.setup.run_folder.durable import make_folder
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Coded, SiteNames, column_form
-from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable, interval_seconds
+from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable, but_repeated, interval_seconds
 from stream_app.starting.counts.doubts import (
     ABSENT,
     NOT_COUNTED,
@@ -314,6 +314,18 @@ class _Cells:
         return replace(self, instants=instants, channel=channel, count=count)
 
 
+def _joined(parts: Sequence[_Cells]) -> _Cells:
+    """Those of several files, of intervals of one length."""
+    return _Cells(
+        np.concatenate([part.instants for part in parts]),
+        np.concatenate([part.channel for part in parts]),
+        np.concatenate([part.count for part in parts]),
+        parts[0].seconds,
+        tuple(remark for part in parts for remark in part.remarks),
+        any(part.are_numbers for part in parts),
+    )
+
+
 def read_archive(
     paths: Sequence[Path],
     mapping: FilesMap,
@@ -335,19 +347,12 @@ def read_archive(
             " and ".join(f"{length} s" for length in sorted(filter(None, lengths))),
             "bring in each resolution on its own; the same people would be published twice",
         )
-    cells = _Cells(
-        np.concatenate([part.instants for part in parts]),
-        np.concatenate([part.channel for part in parts]),
-        np.concatenate([part.count for part in parts]),
-        lengths.pop(),
-        tuple(remark for part in parts for remark in part.remarks),
-        any(part.are_numbers for part in parts),
-    )
+    cells = parts[0] if len(parts) == 1 else _joined(parts)
     interval = cells.seconds or interval_seconds(cells.instants)
-    early = (cells.instants + interval > latest_seconds) & (cells.count != NOT_COUNTED)
+    early = (cells.instants > latest_seconds - interval) & (cells.count != NOT_COUNTED)
     if early.any():
         cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
-    counted = cells.instants[cells.count != NOT_COUNTED]
+    counted = cells.only(cells.count != NOT_COUNTED).instants
     if not counted.size:
         found = "intervals that are not over only" if early.any() else "empty cells only"
         raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
@@ -362,7 +367,8 @@ def read_archive(
     devices = tuple(remarks_of(table, names.texts, interval))
     table, partial = _by_step(table, rows_seconds // interval)
     table, without = _by_sensor(table, names)
-    table = np.maximum(table, NOT_COUNTED)
+    table = np.ascontiguousarray(table)
+    np.maximum(table, NOT_COUNTED, out=table)
     if any(name in grid.windows for name in names.sensors):
         table, in_part = _in_windows(table, grid, rows_seconds, names.sensors, mapping)
         partial += in_part
@@ -463,16 +469,23 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
     found = [whole_counts(table, name, mapping) for name in columns]
     for each in chosen.wide:
         channels.append(np.full(table.rows, names.numbered(each.sensor, each.channel), dtype=np.int64))
-    counts = np.where(kept[:, None], np.stack([count for count, _ in found], axis=1), NOT_COUNTED)
+    counts = _side_by_side([count for count, _ in found])
+    counts[~kept] = NOT_COUNTED
     row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
-    channel = np.stack(channels, axis=1)[row].ravel()
+    channel = _side_by_side(channels)[row].ravel()
     taken = channel >= 0
     if not taken.all():
         remarks.append(f"{int((~taken).sum()):,} counts of {table.path.name} are of what ignore names.")
     remarks += _remarks(table, starts, sum(each for _, each in found))
-    instants = np.repeat(starts.instants[row], len(columns))
+    instants = starts.instants[row]
+    instants = np.repeat(instants, len(columns)) if len(columns) > 1 else instants
     cells = _Cells(instants, channel, counts[row].ravel(), starts.seconds, tuple(remarks), starts.are_numbers)
     return cells.only(taken)
+
+
+def _side_by_side(columns: Sequence[Integers]) -> Integers:
+    """The columns (N, columns), not copied where it is one."""
+    return np.stack(columns, axis=1) if len(columns) > 1 else columns[0][:, None]
 
 
 def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
@@ -508,34 +521,43 @@ def _by_interval(
 ) -> tuple[Integers, int]:
     """``table[interval, channel]``, whole steps of it, and how many repeated counts were dropped."""
     _check_interval(interval, grid.step_seconds, mapping)
-    since = cells.instants - grid.origin_seconds
-    if (since < 0).any():
+    flat = cells.instants - grid.origin_seconds  # since then; in the end, where each cell stands
+    if flat.min() < 0:
         first = datetime.fromtimestamp(int(cells.instants.min()), UTC)
         raise InputError(
             "counts must not be earlier than step 0",
-            f"{int((since < 0).sum()):,} that are, the first of {first:%Y-%m-%d %H:%M} UTC",
+            f"{int((flat < 0).sum()):,} that are, the first of {first:%Y-%m-%d %H:%M} UTC",
             f"set origin = {first:%Y-%m-%dT%H:%M:%SZ} in the settings of a new deployment, or leave them out",
         )
-    if (since % interval).any():
+    if (but_repeated(flat) % interval).any():
         raise InputError(
             f"intervals of {interval:,} s must start as the steps do, a multiple of them after step 0",
-            f"{int((since % interval != 0).sum()):,} counts that start in between",
+            f"{int((flat % interval != 0).sum()):,} counts that start in between",
             "set origin to the start of an interval, or name the length with interval_seconds",
         )
     parts = grid.step_seconds // interval
-    rows = (int(since.max()) // grid.step_seconds + 1) * parts
-    if rows * names.channels > max(_CELLS, _CELLS_A_ROW * since.size):
+    rows = (int(flat.max()) // grid.step_seconds + 1) * parts
+    if rows * names.channels > max(_CELLS, _CELLS_A_ROW * flat.size):
         raise InputError(
             "counts must lie close together in time, soon after step 0",
             f"{rows:,} intervals of {interval} s, few of them with counts",
             "look for a time of another year in the file, set time_format, or origin near the first count",
         )
-    flat = since // interval * names.channels + cells.channel
-    is_count = cells.count != NOT_COUNTED
-    times = np.bincount(flat[is_count], minlength=rows * names.channels)
+    flat //= interval
+    flat += cells.channel * rows
+    table, count = np.full(names.channels * rows, ABSENT, dtype=np.int64), cells.count
+    by_interval = table.reshape(names.channels, rows).T  # each channel's counts lie side by side
+    is_count = count != NOT_COUNTED
+    if not is_count.all():
+        table[flat] = NOT_COUNTED
+        flat, count = flat[is_count], count[is_count]
+    table[flat] = count
+    if np.count_nonzero(table >= 0) == flat.size:
+        return by_interval, 0
+    times = np.bincount(flat, minlength=table.size)
     again = times > 1
-    if again.any() and mapping.repeated == "refuse":
-        number = int(again.argmax()) // names.channels
+    if mapping.repeated == "refuse":
+        number = int(again.reshape(names.channels, rows).any(axis=0).argmax())
         at = datetime.fromtimestamp(grid.origin_seconds + number * interval, UTC)
         raise InputError(
             "each channel must be counted once in an interval",
@@ -543,11 +565,8 @@ def _by_interval(
             'name the column of directions or lanes as channel, or set repeated = "drop" in [connect.files]'
             + (f"; {_WALL_CLOCK}" if cells.are_numbers else ""),
         )
-    table = np.full(rows * names.channels, ABSENT, dtype=np.int64)
-    table[flat] = NOT_COUNTED
-    table[flat[is_count]] = cells.count[is_count]
     table[again] = NOT_COUNTED
-    return table.reshape(rows, names.channels), int(times[again].sum())
+    return by_interval, int(times[again].sum())
 
 
 def _check_interval(interval: int, step: int, mapping: FilesMap, what: str = "step") -> None:

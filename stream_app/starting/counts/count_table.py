@@ -119,10 +119,15 @@ class CountTable:
         return datetime.fromtimestamp(instant, ZoneInfo(self.zone))
 
 
+def but_repeated(instants: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those that differ from the one before: rows of many sensors come hour by hour."""
+    is_another = np.append(True, instants[1:] != instants[:-1])
+    return np.asarray(instants[is_another[: instants.size]])
+
+
 def interval_seconds(instants: NDArray[np.int64]) -> int:
     """The interval of counts at these times (unix seconds); :class:`InputError` where it is not one."""
-    is_another = np.append(True, instants[1:] != instants[:-1])  # rows of many sensors come hour by hour
-    times = np.unique(instants[is_another[: instants.size]])
+    times = np.unique(but_repeated(instants))
     if times.size < 2:
         raise InputError("counts must be of at least two times", f"{times.size}", "give a longer file")
     gaps = np.diff(times)

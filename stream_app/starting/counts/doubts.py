@@ -136,11 +136,12 @@ def totals(columns: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[i
     few, *more = (np.ascontiguousarray(values[:, ::every]) for every in (32, 4, 1))
     counted = values >= 0
     lower = [name.lower() for name in names]
-    busy = np.sort(np.argsort(-np.where(counted, values, 0).sum(axis=1), kind="stable")[:_MANY])
+    joined = "\n".join(lower)
+    busy = np.sort(np.argsort(-values.sum(axis=1, where=counted), kind="stable")[:_MANY])
     possible = np.all(few <= _most(few[busy])[:, None], axis=2)
     for total, chosen in zip(busy.tolist(), list(possible), strict=True):
         for parts in (
-            _named_parts(total, lower),
+            _named_parts(total, lower, joined),
             _least_squares_parts(total, np.flatnonzero(chosen), more, counted),
         ):
             if len(parts) > 1 and _is_sum(total, parts, values, counted):
@@ -153,16 +154,15 @@ def _most(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(counts >= 0, counts, _NO_COUNT_IS_MORE)
 
 
-def _named_parts(total: int, names: Sequence[str]) -> list[int]:
+def _named_parts(total: int, names: Sequence[str], joined: str) -> list[int]:
     """The channels whose names begin with that of the total, without words that say that it is one.
 
-    ``names`` are in lower case.
+    ``names`` are in lower case, also ``joined``.
     """
     base = " ".join(_TOTAL_WORDS.sub(" ", names[total]).split())
     if not base:
         return [each for each in range(len(names)) if each != total]
-    others = [name for each, name in enumerate(names) if each != total]
-    if base.isascii() and sum(base in name or not name.isascii() for name in others) < 2:
+    if joined.isascii() and joined.count(base) < 2 + (base in names[total]):
         return []  # nearly all totals: a pattern takes long to compile
     own = re.compile(rf"^{re.escape(base)}(?!\w)|[(\[]{re.escape(base)}(?!\w)", re.IGNORECASE)
     return [each for each, name in enumerate(names) if each != total and own.search(name)]

@@ -22,12 +22,17 @@ NO_WINDOWS: Mapping[str, CountingWindow] = {}
 
 
 @bare_jit
+def _copy(out: Bytes, at: int, source: Bytes, begin: int, end: int) -> int:
+    """These bytes, and where they end."""
+    for k in range(end - begin):
+        out[np.uint64(at + k)] = source[np.uint64(begin + k)]
+    return int(at + end - begin)
+
+
+@bare_jit
 def _put(out: Bytes, at: int, texts: Bytes, starts: NDArray[np.int64], text: int) -> int:
     """A text, and where it ends."""
-    begin, size = starts[text], starts[text + 1] - starts[text]
-    for k in range(size):
-        out[np.uint64(at + k)] = texts[np.uint64(begin + k)]
-    return int(at + size)
+    return int(_copy(out, at, texts, starts[text], starts[text + 1]))
 
 
 @bare_jit
@@ -51,24 +56,28 @@ def _put_steps(
     announced: NDArray[np.int64],
     texts: Bytes,
     starts: NDArray[np.int64],
+    between: Bytes,
 ) -> tuple[int, int]:
     """Steps from ``begin`` on while the ``longest`` would fit: up to which, and how many bytes they take.
 
     Text ``i`` goes from ``starts[i]`` to the next; what stands before and behind an announcement's step are
-    ``announced[step]`` and the next.
+    ``announced[step]`` and the next. What stands ``between`` the readings of a step is the same.
     """
     step, at = begin, 0
     while step < len(table) and at + longest <= out.size:
         at = _put(out, at, texts, starts, announced[step])
         at = _put_number(out, at, step)
         at = _put(out, at, texts, starts, announced[step] + 1)
+        first = _put(between, 0, texts, starts, _END)
+        size = _put_number(between, _put(between, first, texts, starts, _BEGIN), step)
         for sensor in range(table.shape[1]):
             if table[step, sensor] >= 0:
-                at = _put(out, at, texts, starts, _BEGIN)
-                at = _put_number(out, at, step)
+                at = _copy(out, at, between, first, size)
                 at = _put(out, at, texts, starts, _SENSORS + sensor)
                 at = _put_number(out, at, table[step, sensor])
-                at = _put(out, at, texts, starts, _END)
+                first = 0
+        if first == 0:
+            at = _put(out, at, texts, starts, _END)
         step += 1
     return step, at
 
@@ -97,7 +106,8 @@ def message_lines(
     out = np.empty(max(_PIECE_BYTES, longest), dtype=np.uint8)
     joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
     starts = np.cumsum([0, *map(len, texts)])
+    between = np.empty(sum(map(len, _READING)) + _MOST_DIGITS, dtype=np.uint8)
     step = 0
     while step < len(announced):
-        step, size = _put_steps(out, step, longest, counts.table, announced, joined, starts)
+        step, size = _put_steps(out, step, longest, counts.table, announced, joined, starts, between)
         yield out[:size].data

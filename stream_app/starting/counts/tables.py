@@ -40,6 +40,7 @@ _SEPARATORS = ",;\t|"
 _FALLBACK = "windows-1252"
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DIGIT = re.compile(r"\d")
+_COMPUTE: Any = pc  # its stubs lack some functions
 Progress = Callable[[int], None]
 
 
@@ -80,7 +81,10 @@ class OpenedTable:
                 reader = self._reader(file, list(names))
                 read_bytes = 0
                 for batch in reader:
-                    yield batch
+                    if self.separator is None:
+                        yield batch
+                    else:
+                        yield pa.record_batch([*map(_in_codes, batch.columns)], batch.schema.names)
                     progress(file.tell() - read_bytes)
                     read_bytes = file.tell()
         except UNREADABLE as error:
@@ -97,7 +101,6 @@ class OpenedTable:
         if self.footer:
             lines = content.read().rstrip(b"\r\n").split(b"\n")
             content = pa.BufferReader(b"\n".join(lines[: -self.footer]) + b"\n")
-        kind = pa.dictionary(pa.int32(), pa.string())
         return pa_csv.open_csv(
             content,
             pa_csv.ReadOptions(
@@ -108,7 +111,9 @@ class OpenedTable:
             ),
             pa_csv.ParseOptions(delimiter=self.separator or ","),
             pa_csv.ConvertOptions(
-                include_columns=names, column_types=dict.fromkeys(names, kind), strings_can_be_null=True
+                include_columns=names,
+                column_types=dict.fromkeys(names, pa.binary()),
+                strings_can_be_null=True,
             ),
         )
 
@@ -137,7 +142,7 @@ class OpenedTable:
     def _check_quotes(self) -> None:
         """``csv.Error`` where a quote stays open: the reader would take all lines below it for one cell."""
         with pa.input_stream(str(self.path), compression=compression_of(self.path)) as content:
-            blocks = iter(lambda: content.read(_HEAD_BYTES), b"")
+            blocks = iter(lambda: content.read(4 * _HEAD_BYTES), b"")
             marks = sum(np.count_nonzero(np.frombuffer(block, np.uint8) == ord('"')) for block in blocks)
         if marks % 2:
             for _ in self._records():
@@ -151,6 +156,18 @@ class OpenedTable:
             )
         reader = csv.reader(text, delimiter=self.separator or ",", strict=True)
         yield from ((reader.line_num, cells) for cells in reader)
+
+
+def _in_codes(cells: Any) -> Any:
+    """A dictionary of texts: sooner than the reader makes it, who looks up each cell."""
+    head = cells[:_HEAD_ROWS]
+    if 2 * len(_COMPUTE.run_end_encode(head).values) < len(head):  # rows of many sensors come hour by hour
+        runs = _COMPUTE.run_end_encode(cells)
+        coded = _in_codes(runs.values)
+        index = _COMPUTE.run_end_decode(pa.RunEndEncodedArray.from_arrays(runs.run_ends, coded.indices))
+        return pa.DictionaryArray.from_arrays(index, coded.dictionary)
+    coded = cells.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(coded.indices, coded.dictionary.cast(pa.string()))
 
 
 def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:

@@ -113,8 +113,8 @@ def parse_times(
         return Times(_seconds(pc.cast(cells, pa.timestamp("s")), where), is_local=True)
     if not pa.types.is_string(cells.type):
         cells = pc.cast(cells, pa.string())
-    digits = pc.all(pc.match_substring_regex(cells, _UNIX_DIGITS)).as_py()
-    whole: Any = pc.replace_substring_regex(cells, "[.].*", "")
+    digits = all(pc.all(pc.match_substring_regex(some, _UNIX_DIGITS)).as_py() for some in (cells[:1], cells))
+    whole: Any = pc.replace_substring_regex(cells, "[.].*", "") if digits else cells
     if digits and form is None and not wall_clock:
         hours: Any = pc.strptime(whole, format=_HOURS, unit="s", error_is_null=True)
         if not hours.null_count and pc.all(pc.match_substring_regex(whole, "^[0-9]{10}$")).as_py():
