@@ -213,8 +213,8 @@ def _compare(
     here, there = np.uint64(x), np.uint64(min(x + 1, places - 1))
     a, b, c, d = spread_out(0.0), spread_out(0.0), spread_out(0.0), spread_out(0.0)
     if is_by_mass:
-        for k in range(0, places, 8):
-            for i in range(k, min(k + 8, places)):
+        for k in range(0, places, 16):
+            for i in range(k, min(k + 16, places)):
                 row = np.uint64(first + work.order[np.uint64(i)])
                 low, high = load(rows, row * width + block), load(rows, row * width + block + 8)
                 one, two = spread_out(rows[row, here]), spread_out(rows[row, there])
