@@ -231,6 +231,9 @@ def _length(
 
 def whole_counts(table: ArchiveTable, name: str, mapping: FilesMap) -> tuple[NDArray[np.int64], int]:
     """The count of each row, :data:`NOT_COUNTED` where a cell is empty, and how many were rounded."""
+    digits = None if mapping.missing else table.digits(name)
+    if digits is not None and digits.max() <= MAX_COUNT:
+        return digits, 0
     coded = table.coded(name)
     text = count_cells(coded.values.column(0).combine_chunks(), table.what(name), mapping, table.where(coded))
     form = r"^[0-9]{1,13}(\.0+)?$" if mapping.decimals == "refuse" else r"^[0-9]{1,13}(\.[0-9]{1,20})?$"
@@ -470,7 +473,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
     for each in chosen.wide:
         channels.append(np.full(table.rows, names.numbered(each.sensor, each.channel), dtype=np.int64))
     counts = _side_by_side([count for count, _ in found])
-    counts[~kept] = NOT_COUNTED
+    counts = counts if kept.all() else np.where(kept[:, None], counts, NOT_COUNTED)
     row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
     channel = _side_by_side(channels)[row].ravel()
     taken = channel >= 0

@@ -264,7 +264,9 @@ class ArchiveTable:
                 f"no {unknown[0]!r}",
                 "correct where of the mapping",
             )
-        batches = list(opened.batches(list(dict.fromkeys((*self.chosen.names, *mapping.where))), progress))
+        names = list(dict.fromkeys((*self.chosen.names, *mapping.where)))
+        counts = [*self.chosen.count, *(each.name for each in self.chosen.wide)]
+        batches = list(opened.batches(names, progress, counts))
         if not batches:
             raise InputError(f"{path} must hold counts", "no row", "give a file with counts")
         self._table = pa.Table.from_batches(batches)
@@ -326,6 +328,15 @@ class ArchiveTable:
             if blank.any():
                 index = np.where((index >= 0) & blank[index], -1, index)
         return Coded(pa.table({name: values}), index)
+
+    def digits(self, name: str) -> NDArray[np.int64] | None:
+        """A column of texts as numbers, -1 for an empty cell; None unless all others are 1 to 13 digits."""
+        column: Any = self._table[name]
+        if not pa.types.is_string(column.type) or not pc.all(pc.ascii_is_decimal(column)).as_py():
+            return None
+        if pc.max(pc.binary_length(column)).as_py() > 13:
+            return None
+        return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), -1))
 
     def full(self, name: str, what: str) -> Coded:
         """A column that must have a cell in each row."""

@@ -67,9 +67,12 @@ class OpenedTable:
     _cells: list[str] = field(default_factory=list)
 
     def batches(
-        self, names: Sequence[str], progress: Progress = lambda size: None
+        self, names: Sequence[str], progress: Progress = lambda size: None, plain: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """The columns, texts of a CSV as dictionaries; ``progress`` is given the bytes that were read."""
+        """The columns, texts of a CSV as dictionaries unless they are to stay ``plain``.
+
+        ``progress`` is given the bytes that were read.
+        """
         try:
             if self.rows is not None:
                 yield from self.rows.select(list(names)).to_batches()
@@ -78,7 +81,7 @@ class OpenedTable:
             if self.separator is not None:
                 self._check_quotes()
             with self.path.open("rb") as file:
-                reader = self._reader(file, list(names))
+                reader = self._reader(file, list(names), plain)
                 read_bytes = 0
                 for batch in reader:
                     if self.separator is None:
@@ -90,7 +93,7 @@ class OpenedTable:
         except UNREADABLE as error:
             raise self._fault(error) from None
 
-    def _reader(self, file: Any, names: list[str]) -> Any:
+    def _reader(self, file: Any, names: list[str], plain: Sequence[str]) -> Any:
         if self.path.suffix.lower() == ".parquet":
             return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
         content: Any = pa.CompressedInputStream(file, "gzip") if compression_of(self.path) else file
@@ -112,7 +115,7 @@ class OpenedTable:
             pa_csv.ParseOptions(delimiter=self.separator or ","),
             pa_csv.ConvertOptions(
                 include_columns=names,
-                column_types=dict.fromkeys(names, pa.binary()),
+                column_types={name: pa.string() if name in plain else pa.binary() for name in names},
                 strings_can_be_null=True,
             ),
         )
@@ -159,7 +162,9 @@ class OpenedTable:
 
 
 def _in_codes(cells: Any) -> Any:
-    """A dictionary of texts: sooner than the reader makes it, who looks up each cell."""
+    """Bytes as a dictionary of texts: sooner than the reader makes it, who looks up each cell."""
+    if pa.types.is_string(cells.type):
+        return cells
     head = cells[:_HEAD_ROWS]
     if 2 * len(_COMPUTE.run_end_encode(head).values) < len(head):  # rows of many sensors come hour by hour
         runs = _COMPUTE.run_end_encode(cells)
