@@ -104,11 +104,11 @@ class LevelHorizon(NamedTuple):
 
 @jit
 def level_horizon(
-    accounts: Accounts, person: int, first: int, levels: Levels, row: int, least: float
+    accounts: Accounts, person: int, first: int, labels: Integers32, row: int, least: float
 ) -> LevelHorizon:
-    """The horizon of the steps ``first..``."""
+    """The horizon of the steps ``first..``, with the labels of all rows."""
     rows = slice(row, row + HISTORY + accounts.horizon.steps)
-    return LevelHorizon(raw_horizon(accounts, person, first, levels.seen[0].labels[rows]), row, least)
+    return LevelHorizon(raw_horizon(accounts, person, first, labels[rows]), row, least)
 
 
 @jit
@@ -135,25 +135,31 @@ def success_at_level(
 
 @jit
 def success_by_levels(
-    horizon: HorizonRules, person: LevelHorizon, levels: Levels, everything: float, known: float
+    horizon: HorizonRules,
+    person: LevelHorizon,
+    levels: Levels,
+    at: Integers,
+    everything: float,
+    known: float,
 ) -> tuple[float, float]:
     """The bound on the person's horizon, and its products; ``everything`` is that if all counts were exact.
 
-    1 as soon as it cannot become lower than ``known``, a bound that holds already. Counts reveal least at the
-    first level, so ``f(b_1)`` is a lower bound on the terms that are still to be added.
+    ``at`` are the levels that are used, in falling order of probability. 1 as soon as it cannot become lower
+    than ``known``, a bound that holds already. Counts reveal least at the first level, so ``f(b_1)`` is a
+    lower bound on the terms that are still to be added.
     """
     rest = 1.0, np.empty(0), AS_LOW_AS_MAY_BE
-    lowest, products = success_at_level(horizon, person, levels, 0, *rest)
+    lowest, products = success_at_level(horizon, person, levels, at[0], *rest)
     highest, smaller, total = everything, 0.0, 0.0
-    for k in range(len(levels.probability) - 1, -1, -1):
-        total += (levels.probability[k] - smaller) * highest
-        smaller = levels.probability[k]
+    for k in range(at.size - 1, -1, -1):
+        total += (levels.probability[at[k]] - smaller) * highest
+        smaller = levels.probability[at[k]]
         if total + (1.0 - smaller) * min(lowest, highest) >= known:
             return 1.0, products
         # An adversary who sees less than at this level does no better: f falls with the level.
         found = lowest
         if k > 0:
-            found, more = success_at_level(horizon, person, levels, k, *rest)
+            found, more = success_at_level(horizon, person, levels, at[k], *rest)
             products += more
         highest = min(highest, found)
     total += (1.0 - smaller) * highest
@@ -168,19 +174,21 @@ def find_success_by_levels(
     people: Integers,
     step_number: int,
     levels: Levels,
+    at: Integers,
     everything: Floats,
     success: Floats,
     products: Floats,
 ) -> None:
     """Lower ``success`` (n,), the known bounds on the horizon that ends with ``step_number``.
 
+    ``at`` (k,) are the levels that are used: another tuple of levels would have all compiled once more.
     ``everything`` (n,) are the bounds if all counts were exact. ``products`` (n,) becomes what it took.
     """
     first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
         least = accounts.state.baseline[people[k]]
-        person = level_horizon(accounts, people[k], first, levels, 0, least)
-        found, took = success_by_levels(accounts.horizon, person, levels, everything[k], success[k])
+        person = level_horizon(accounts, people[k], first, levels.seen[at[0]].labels, 0, least)
+        found, took = success_by_levels(accounts.horizon, person, levels, at, everything[k], success[k])
         success[k], products[k] = min(success[k], found), took
 
 
@@ -709,10 +717,9 @@ class _Look(NamedTuple):
     def run(self, chains: Integers, vectors: int, at: Sequence[int], some: Integers) -> Integers:
         """Look at ``some`` of the chains; what it cost, (n,)."""
         accounts, chosen = with_vectors(self.accounts, vectors), chains[some]
-        probability, seen = self.levels
-        levels = Levels(tuple(probability[k] for k in at), tuple(seen[k] for k in at))
         success, products = self.risk[chosen], np.empty(chosen.size)
-        find_success_by_levels(accounts, chosen, self.step, levels, self.if_exact[chosen], success, products)
+        exact, levels = self.if_exact[chosen], np.asarray(at)
+        find_success_by_levels(accounts, chosen, self.step, self.levels, levels, exact, success, products)
         self.by[chosen[success < self.risk[chosen]]] = _LEVELS
         self.risk[chosen] = success
         return self.cost(chains, vectors, at, some, products)

@@ -149,7 +149,7 @@ def refined_headroom(
         if limit < horizon.refined_from:  # the accountant will not refine a risk this low
             return
         found.looks[k] += 1
-        part = level_horizon(accounts, person, begin, levels, ahead, least)
+        part = level_horizon(accounts, person, begin, levels.seen[0].labels, ahead, least)
         exact = lowest = least_exact_bound(part.raw, horizon)
         if is_informed:
             carried = unclear.carried[j] / UNITS_PER_NAT
