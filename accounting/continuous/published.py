@@ -67,7 +67,8 @@ class Published(NamedTuple):
     def followed_by(self, step: Published) -> Published:
         """The rows moved on by one: without the first, with ``step``."""
         rows, own = len(self.plain.labels), self.windows
-        still: list[Any] = [each[own.row > 0] for each in own]
+        is_kept = own.row > 0
+        still: list[Any] = [each[is_kept] for each in own]
         kept = SeenWindows(*still)
         coming = step.windows._replace(row=step.windows.row + rows)
         joined = _joined(kept, coming)
@@ -96,8 +97,11 @@ def _joined(first: SeenWindows, second: SeenWindows) -> SeenWindows:
 
 def _wide(array: NDArray[Any], width: int = 0) -> NDArray[Any]:
     """With zeros up to this many columns, if it has any."""
-    missing = [(0, 0), (0, width - array.shape[1]), (0, 0)] if array.ndim > 1 else [(0, 0)]
-    return np.pad(array, missing[: array.ndim])
+    if array.ndim == 1 or array.shape[1] == width:
+        return array
+    found = np.zeros((len(array), width, *array.shape[2:]), array.dtype)
+    found[:, : array.shape[1]] = array
+    return found
 
 
 @lru_cache(256)

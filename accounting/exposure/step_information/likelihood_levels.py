@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import fsum
+from math import fsum, prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.exposure.step_information.observation import StepObservation, observed
 from accounting.exposure.step_information.rays import FEW_OUTPUTS, Rays, few_rays, rays_of
@@ -437,9 +438,9 @@ def in_order(parts: Sequence[SeenSteps]) -> SeenSteps:
     known: dict[bytes, int] = {}
     place = np.full(len(tables.size) + 1, -1, np.int32)  # the last one for "counted nowhere"
     needed: list[int] = []
-    for number in np.unique(channel[channel >= 0]).tolist():
-        what = b"".join(array[number].tobytes() for array in tables)
-        place[number] = known.setdefault(what, len(needed))
+    each_channel = _as_bytes(tables)
+    for number in np.flatnonzero(np.bincount(channel[channel >= 0])).tolist():
+        place[number] = known.setdefault(each_channel[number].tobytes(), len(needed))
         if place[number] == len(needed):
             needed.append(number)
     return SeenSteps(
@@ -447,12 +448,18 @@ def in_order(parts: Sequence[SeenSteps]) -> SeenSteps:
     )
 
 
+def _as_bytes(tables: LevelTables) -> NDArray[np.uint8]:
+    """The bytes of each channel, (C, bytes)."""
+    rows = [array.reshape(len(array), prod(array.shape[1:])).view(np.uint8) for array in tables]
+    return np.concatenate(rows, axis=1)
+
+
 def _joined(tables: Sequence[LevelTables]) -> LevelTables:
     """All channels of all tables, in order."""
     outputs = max((each.weight.shape[1] for each in tables), default=0)
     few = max((each.few_weight.shape[2] for each in tables), default=0)
     return LevelTables(
-        *map(np.concatenate, zip(*(_as_wide(each, outputs, few) for each in (_NONE, *tables)), strict=True))
+        *map(np.concatenate, zip(*(_as_wide(each, outputs, few) for each in tables or (_NONE,)), strict=True))
     )
 
 
@@ -473,6 +480,8 @@ def _as_wide(tables: LevelTables, outputs: int, few: int) -> LevelTables:
 
 def _columns(array: Floats, count: int) -> Floats:
     """The first so many of the last axis, zeros where there are fewer."""
+    if array.shape[-1] == count:
+        return array
     found = np.zeros((*array.shape[:-1], count))
     kept = min(count, array.shape[-1])
     found[..., :kept] = array[..., :kept]
