@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import event
 
+from models.numerics.collecting import SELDOM
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE: Final = 1.0  # seconds of compiling before the first message
-_SELDOM: Final = (100_000, 20, 100)  # garbage collection of numba's objects took a seventh of the time
 _AGAIN: Final = 30.0  # seconds between two messages where there is no terminal
 _what = "compiling for this machine, once"
 _WHAT_EACH_TIME: Final = "compiling, and nothing of it can be kept"
@@ -93,7 +94,7 @@ class _Notice(event.Listener):
         if self._depth == 0:
             self._since = time.monotonic()
             self._collected = gc.get_threshold()
-            gc.set_threshold(*_SELDOM)
+            gc.set_threshold(*SELDOM)  # collecting numba's objects took a seventh of the time
         self._depth += 1
         self._show()
 

@@ -6,12 +6,15 @@ import os
 import sys
 from pathlib import Path
 
+from models.numerics.collecting import collect_seldom
+
 
 def main() -> None:
     """Run ``tallyguard``: 0 is well, 1 a problem that was found and named, 2 wrong usage."""
     # Closed (`>&-`): the next file that is opened would take the number, and what is printed would go there.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - as long as the program runs
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    collect_seldom()
     try:
         from stream_app.cli.app import program
         from stream_app.cli.shared import exit_on_known_errors
