@@ -14,11 +14,10 @@ from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stream_app.setup.settings import LogSettings
-
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
+    from stream_app.setup.settings import LogSettings
 
 # Logging on stderr, set up here for every command and worker.
 #
