@@ -459,15 +459,15 @@ _MOST_OPERATIONS = 1 << 40  # of one person, so that sums over all people stay e
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_COUNT, _PER_LAW, PER_LOOK = 1000.0, 400.0, 2.0  # of noised counts, by the sandwich bound
-_PER_BRANCH, _BRANCHES = 250.0, 4.0  # of its tree, for each count that may go either way
+_PER_COUNT, _PER_LAW, PER_LOOK = 1000.0, 400.0, 1.5  # of noised counts, by the sandwich bound
+_PER_BRANCH, _BRANCHES = 190.0, 4.0  # of its tree, for each count that may go either way
 _EITHER_WAY = 0.01  # variance of being counted, from which on a count may
 _LEVELS_FALL = 1.4  # times as much as all levels a few of them leave above what is attained, or less
 _LEVELS_BEGIN, _LEVELS_END = 0.5, 3.0  # times what telling apart leaves above it: beyond, levels hardly win
 _MANY_UNCERTAIN = 8  # such counts, above which patterns are told apart, and levels looked at before the tree;
 _TREE_IS_TOO_LARGE = 18  # above which that is enough: the rest takes ten times as long, and is hardly lower
 _AS_SEQUENCES = 16.0  # the work of telling apart, in sequences of levels
-_PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.8, 120.0, 3.0  # of levels
+_PER_MOVE, _PER_SOURCE, _PER_SEARCH = 2.1, 90.0, 2.2  # of levels
 
 
 class CountedHits(NamedTuple):

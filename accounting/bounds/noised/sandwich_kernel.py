@@ -74,7 +74,7 @@ _FAR = (1.0, 2.0, 3.0)  # after a quarter of the work, a sixteenth and less; a t
 PRECISION = 0.1  # of what is attained beyond the guess: how close the bound shall come
 LABELLED_PRECISION = 0.01  # where labels are guessed, and bounds on exact counts show the state
 CLOSE = 2e-4  # of success: no bound need be closer
-OPERATIONS_PER_VECTOR = 4e5  # with one mistake; 64 vectors take about a twentieth of a second
+OPERATIONS_PER_VECTOR = 4e5  # with one mistake; 64 vectors take about a thirtieth of a second
 _MUCH = 8.0 * OPERATIONS_PER_VECTOR  # of which a sixteenth already says how fast a bound falls
 EXPANSIONS_PER_VECTOR = 4  # of one search, in each step; the few that take so many gain most
 _MOST_NODES, _MOST_ENTRIES = 8192, 1 << 22  # of a tree, and of what is kept of all nodes
@@ -1016,8 +1016,8 @@ def _grow(  # noqa: PLR0912 - one loop over looks
 
 @bare_jit
 def affordable_operations(vectors: int, mistakes: int) -> float:
-    """The products that so many vectors are worth: leaves cost more where more may be wrong."""
-    return OPERATIONS_PER_VECTOR * vectors * max(2, mistakes + 1) / 2.0
+    """The products that so many vectors are worth: where more may be wrong a tree takes many more leaves."""
+    return OPERATIONS_PER_VECTOR * vectors * (max(2, mistakes + 1) / 2.0) ** 2
 
 
 @jit
