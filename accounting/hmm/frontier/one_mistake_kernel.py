@@ -29,6 +29,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accounting.hmm.eight import larger_of, largest, load, padded, spread_out, store
+from accounting.hmm.frontier.few_exits_kernel import (
+    FewExits,
+    exits_counted,
+    few_exits,
+    fill_few,
+    lay_out_few,
+    unfold,
+)
 from accounting.hmm.frontier.late_genie_kernel import fill_row
 from accounting.hmm.frontier.search_kernel import (
     Found,
@@ -64,7 +72,7 @@ class _Left(NamedTuple):
     """What can still be won a unit of ``b`` and of ``a``; row 0 of ``late`` is that of each first guess."""
 
     rest: Floats  # (T, W), R
-    late: Floats  # (T K, W), U, in row ``t K + x``
+    late: Floats  # (T K, W), U, in row ``t K + x``; with few exits only where looked at
 
 
 class _Prefixes(NamedTuple):
@@ -108,7 +116,7 @@ def _add_row(factor: float, rows: Floats, row: int, sums: Floats, to: int) -> No
 
 @bare_jit
 def _lay_out(person: LocalChain, steps: int, moves: _Moves) -> None:
-    """Fill in the moves of the horizon, which are zero so far."""
+    """Fill in the moves of the horizon, which are zero so far, but for two out of a step."""
     chain = person.chain
     slots, places = chain.start.shape
     for t in range(min(slots, steps)):
@@ -116,15 +124,22 @@ def _lay_out(person: LocalChain, steps: int, moves: _Moves) -> None:
         for y in range(places):
             for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                 moves.one[_row(person, t, chain.row[j]), y] = chain.value[j]
+    for x in range(places):
+        moves.law[x] = person.start[x]
+        _add_row(person.start[x], moves.one, _row(person, 0, x), moves.two, moves.two.shape[0] - 1)
+
+
+@bare_jit
+def _lay_out_two(person: LocalChain, steps: int, moves: _Moves) -> None:
+    """Fill in two moves out of each step."""
+    chain = person.chain
+    slots, places = chain.start.shape
     for t in range(min(slots, steps - 1)):
         slot = slot_of(person, t)
         for y in range(places):
             after = _row(person, t + 1, y)
             for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
                 _add_row(chain.value[j], moves.one, after, moves.two, _row(person, t, chain.row[j]))
-    for x in range(places):
-        moves.law[x] = person.start[x]
-        _add_row(person.start[x], moves.one, _row(person, 0, x), moves.two, moves.two.shape[0] - 1)
 
 
 @inline
@@ -149,7 +164,7 @@ def _late(moves: _Moves, left: _Left, chance: float, two: int, one: int, t: int,
 
 @bare_jit
 def _fill_left(person: LocalChain, moves: _Moves, left: _Left) -> None:
-    """Fill in what can still be won, from the last step back; ``left.rest`` is zero so far."""
+    """Fill in what can be won behind the first step, from the last back; ``left.rest`` is zero so far."""
     chain, places, steps = person.chain, person.start.size, left.rest.shape[0]
     for x in range(places):
         left.rest[steps - 1, x] = 1.0
@@ -166,8 +181,13 @@ def _fill_left(person: LocalChain, moves: _Moves, left: _Left) -> None:
                 two = _row(person, t - 2, chain.row[j])
                 value = _late(moves, left, chain.value[j], two, one, t, y)
                 left.late[(t - 1) * places + chain.row[j], y] = value
-    fill_row(left.late, 0, places, 0.0)
-    for y in range(places):
+
+
+@bare_jit
+def _fill_first(person: LocalChain, moves: _Moves, left: _Left) -> None:
+    """Fill in what each first guess can win."""
+    fill_row(left.late, 0, person.start.size, 0.0)
+    for y in range(person.start.size):
         last, one = moves.two.shape[0] - 1, _row(person, 0, y)
         left.late[0, y] = _late(moves, left, moves.law[y], last, one, 1, y)
 
@@ -220,7 +240,9 @@ def _is_new(found: _Prefixes, number: int) -> bool:
 
 
 @inline
-def _complete(person: LocalChain, moves: _Moves, left: _Left, found: Any, number: int) -> float:
+def _complete(
+    person: LocalChain, moves: _Moves, left: _Left, few: FewExits | None, found: Any, number: int
+) -> float:
     """The completion of each child of the last one, and the largest."""
     length, last, width = found.length[number], found.origin[number, 1], moves.one.shape[1]
     late, child = length * person.start.size + last, number * width
@@ -228,6 +250,8 @@ def _complete(person: LocalChain, moves: _Moves, left: _Left, found: Any, number
         for v in range(0, width, 8):
             store(load(left.late, v), found.child, v)
         return find_best_child(found, number, -1)
+    if few is not None:
+        unfold(person, few, length, last, left.late)
     before, right = spread_out(found.right[number, 0]), spread_out(found.right[number, 1])
     one, two = _row(person, length - 1, last) * width, _two_moves(person, moves, found, number) * width
     wrong = spread_out(found.wrong[number])
@@ -240,7 +264,7 @@ def _complete(person: LocalChain, moves: _Moves, left: _Left, found: Any, number
 
 
 @bare_jit
-def _search(person: LocalChain, moves: _Moves, left: _Left, found: Any) -> Found:
+def _search(person: LocalChain, moves: _Moves, left: _Left, few: FewExits | None, found: Any) -> Found:
     """As :func:`accounting.hmm.frontier.search_kernel.search`: first a dive, then the largest completion."""
     expansions, steps = found.wrong.size, left.rest.shape[0]
     found.length[0] = 0
@@ -249,7 +273,7 @@ def _search(person: LocalChain, moves: _Moves, left: _Left, found: Any) -> Found
     attained, best_parent, best_guess = 0.0, -1, -1
     while True:
         if expanded == 0 or _is_new(found, expanded):
-            completion = _complete(person, moves, left, found, expanded)
+            completion = _complete(person, moves, left, few, found, expanded)
             guess = found.best[expanded]
             is_last = found.length[expanded] == steps - 1
             if is_last and completion > attained:
@@ -311,7 +335,19 @@ def best_but_for_one(person: LocalChain, guess: Integers) -> Found:
         whole[5 * expansions : 6 * expansions],
     )
     _lay_out(person, steps, moves)
-    _fill_left(person, moves, left)
-    best = _search(person, moves, left, found)
+    count = exits_counted(person.chain)
+    if count.size > 0:
+        few = few_exits(count, steps)
+        lay_out_few(person, steps, moves.one, moves.two, few)
+        fill_few(person, few, left.rest)
+        for y in range(places):
+            unfold(person, few, 1, y, left.late)
+        _fill_first(person, moves, left)
+        best = _search(person, moves, left, few, found)
+    else:
+        _lay_out_two(person, steps, moves)
+        _fill_left(person, moves, left)
+        _fill_first(person, moves, left)
+        best = _search(person, moves, left, None, found)
     found_guess(found, best, guess)
     return best

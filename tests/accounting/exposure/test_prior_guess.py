@@ -17,6 +17,7 @@ from accounting.exposure.prior_constants_kernel import (
     prior_constants,
     subset_table,
 )
+from accounting.hmm.frontier.few_exits_kernel import exits_counted
 from accounting.hmm.frontier.late_genie_kernel import late_genie_bound
 from accounting.hmm.frontier.one_mistake_kernel import best_but_for_one
 from accounting.hmm.frontier.search_kernel import best_guess
@@ -93,6 +94,30 @@ def test_the_best_guess_but_for_one_step_is_the_one_that_any_number_of_mistakes_
     success = guess_success(person, guess, 1)
     assert found.attained == pytest.approx(success, rel=1e-11)
     assert max(success, searched.attained) <= min(found.bound, searched.bound) * (1 + 1e-11)
+
+
+@settings(max_examples=30)
+@given(seeds, st.sampled_from([1, 3]), st.integers(1, 4), st.integers(60, 90), st.integers(2, 12))
+def test_the_best_guess_among_few_exits_is_that_of_rows_of_all_places(
+    seed: int, slots: int, exits: int, places: int, steps: int
+) -> None:
+    """A place with all others as exits, to which nobody comes, has everything computed by whole rows."""
+    rng = np.random.default_rng(seed)
+    matrices = np.zeros((slots, places, places))
+    for row in matrices.reshape(-1, places):
+        near = rng.choice(rng.choice([6, places]), rng.integers(1, exits + 1), replace=False)
+        row[near] = rng.dirichlet(np.ones(near.size))
+    wide = np.full((slots, places + 1, places + 1), 1.0 / places)
+    wide[:, :places, :places], wide[:, :, places] = matrices, 0.0
+    start, first = rng.dirichlet(np.full(places, 0.3)), int(rng.integers(slots))
+    few = LocalChain(chain_of(matrices), start, first)
+    rows = LocalChain(chain_of(wide), np.append(start, 0.0), first)
+    assert exits_counted(few.chain).shape == (slots, places)
+    assert exits_counted(rows.chain).size == 0
+    guess, other = np.empty((2, steps), np.int64)
+    found, expected = best_but_for_one(few, guess), best_but_for_one(rows, other)
+    assert found.bound == pytest.approx(expected.bound, rel=1e-14)
+    assert found.attained == pytest.approx(guess_success(few, guess, 1), rel=1e-11)
 
 
 def _shown_at_once(person: LocalChain, matrices: np.ndarray, steps: int, mistakes: int) -> float:
