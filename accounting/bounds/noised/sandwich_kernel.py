@@ -309,48 +309,27 @@ def _covered(signals: OwnSignals) -> tuple[Integers, Integers]:
 
 
 @inline
-def _predict(chain: ChainView, t: int, before: Floats, after: Floats, tree: _Tree) -> None:
-    """From step ``t`` to the next."""
-    if tree.memory.full.is_there.size > 0:
-        move_few(tree.memory.full.rows, tree.slot[t], before, after)
+def _move(chain: ChainView, t: int, here: Floats, there: Floats, is_back: bool, tree: _Tree) -> None:
+    """From step ``t`` to the next, or back from that to it."""
+    full, slot, places = tree.memory.full, tree.slot[t], tree.together.size
+    if full.is_there.size > 0:
+        move_few(full.columns if is_back else full.rows, slot, here, there)
+    elif is_back:
+        retreat(chain, slot, here[:places], there[:places])
     else:
-        places = tree.together.size
-        predict(chain, tree.slot[t], before[:places], after[:places])
+        predict(chain, slot, here[:places], there[:places])
 
 
 @inline
-def _retreat(chain: ChainView, t: int, after: Floats, before: Floats, tree: _Tree) -> None:
-    """From the step behind ``t`` back to it."""
-    if tree.memory.full.is_there.size > 0:
-        move_few(tree.memory.full.columns, tree.slot[t], after, before)
-    else:
-        places = tree.together.size
-        retreat(chain, tree.slot[t], after[:places], before[:places])
-
-
-@inline
-def _predict_rows(chain: ChainView, t: int, before: Floats, after: Floats, tree: _Tree) -> None:
-    """:func:`_predict` of rows (s + 1, W)."""
-    m, rows = 0, before.shape[0]
-    while m < rows:
-        if m + 1 < rows and tree.memory.full.is_there.size > 0:
-            move_two_few(tree.memory.full.rows, tree.slot[t], before, m, after)
+def _move_rows(chain: ChainView, t: int, here: Floats, there: Floats, is_back: bool, tree: _Tree) -> None:
+    """:func:`_move` of rows (s + 1, W)."""
+    full, m = tree.memory.full, 0
+    while m < here.shape[0]:
+        if m + 1 < here.shape[0] and full.is_there.size > 0:
+            move_two_few(full.columns if is_back else full.rows, tree.slot[t], here, m, there)
             m += 2
         else:
-            _predict(chain, t, before[m], after[m], tree)
-            m += 1
-
-
-@inline
-def _retreat_rows(chain: ChainView, t: int, after: Floats, before: Floats, tree: _Tree) -> None:
-    """:func:`_retreat` of rows (s + 1, W)."""
-    m, rows = 0, before.shape[0]
-    while m < rows:
-        if m + 1 < rows and tree.memory.full.is_there.size > 0:
-            move_two_few(tree.memory.full.columns, tree.slot[t], after, m, before)
-            m += 2
-        else:
-            _retreat(chain, t, after[m], before[m], tree)
+            _move(chain, t, here[m], there[m], is_back, tree)
             m += 1
 
 
@@ -427,11 +406,11 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
     for x in range(places):
         behind[steps - 1, x] = window.end[x]
     for t in range(1, steps):
-        _predict(chain, t - 1, ahead[t - 1], moved, tree)
+        _move(chain, t - 1, ahead[t - 1], moved, False, tree)
         multiply(moved, 0, evidence, t, ahead, t)
     for t in range(steps - 1, 0, -1):
         multiply(behind, t, evidence, t, moved, 0)
-        _retreat(chain, t - 1, moved, behind[t - 1], tree)
+        _move(chain, t - 1, moved, behind[t - 1], True, tree)
     mass = 0.0
     for x in range(places):
         mass += ahead[steps - 1, x] * window.end[x]
@@ -570,7 +549,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                     tree.cost[g] += first * tree.distance[g] / together
         if b > 0:
             _see(b, light, tree.rows, tree)
-            _retreat_rows(chain, b - 1, tree.rows, light, tree)
+            _move_rows(chain, b - 1, tree.rows, light, True, tree)
             for x in range(0, rows * width, 8):
                 store(load(light, x) + load(more, x), light, x)
     for x in range(places):
@@ -630,7 +609,7 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
             backward[steps - 1, m, x] = window.end[x]
     for t in range(steps - 1, 0, -1):
         _see_guessed(t, guess[t], backward[t], rows, tree)
-        _retreat_rows(window.person.chain, t - 1, rows, backward[t - 1], tree)
+        _move_rows(window.person.chain, t - 1, rows, backward[t - 1], True, tree)
     _see_guessed(0, guess[0], backward[0], rows, tree)
     laws, by_law, (places, width) = tree.laws, tree.won_by_law, tree.laws.shape
     for r in range(0, width, 8):
@@ -670,7 +649,7 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
         _see_guessed(0, guess[0], rows, forward[0], tree)
         for t in range(steps):
             if t > 0:
-                _predict_rows(chain, t - 1, forward[t - 1], rows, tree)
+                _move_rows(chain, t - 1, forward[t - 1], rows, False, tree)
                 _see_guessed(t, guess[t], rows, forward[t], tree)
             for g in range(tree.first_sensor[t], tree.first_sensor[t + 1]):
                 if tree.is_resolved[g]:
