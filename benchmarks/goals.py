@@ -259,7 +259,7 @@ def calibration() -> Iterator[Row]:
 
 
 def archives() -> Iterator[Row]:
-    """A quarter of hours of sixty sensors to messages, and check-ins to priors, beside polars."""
+    """Two years of hours of sixty sensors to messages, and check-ins to priors, beside polars."""
     from benchmarks.archive import SENSORS, write_archive, write_by_polars, write_ours
     from benchmarks.peers.streaming import fit_by_polars, write_checkins
     from models.fitting import FitOptions, fit_priors, read_checkins
@@ -269,9 +269,9 @@ def archives() -> Iterator[Row]:
         path, messages, checkins = (
             Path(folder) / name for name in ("archive.csv", "messages.jsonl", "rows.parquet")
         )
-        rows = write_archive(path, SENSORS, days=90)
+        rows = write_archive(path, SENSORS)
         own, polars = (partial(each, path, messages) for each in (write_ours, write_by_polars))
-        found = taken({"ours": own, "polars": polars})
+        found = taken({"ours": own, "polars": polars}, 3)
         yield Row(
             "archive to messages, a row",
             found["ours"] / rows,
