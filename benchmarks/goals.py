@@ -263,8 +263,10 @@ def archives() -> Iterator[Row]:
     from benchmarks.archive import SENSORS, write_archive, write_by_polars, write_ours
     from benchmarks.peers.streaming import fit_by_polars, write_checkins
     from models.fitting import FitOptions, fit_priors, read_checkins
+    from models.numerics.memory import keep_memory
     from models.prior_files import save_population
 
+    keep_memory()  # as in every command
     with tempfile.TemporaryDirectory() as folder:
         path, messages, checkins = (
             Path(folder) / name for name in ("archive.csv", "messages.jsonl", "rows.parquet")

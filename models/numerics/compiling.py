@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import event
 
-from models.numerics.collecting import SELDOM
+from models.numerics.memory import SELDOM
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

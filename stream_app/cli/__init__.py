@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from models.numerics.collecting import collect_seldom
+from models.numerics.memory import keep_memory
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     # Closed (`>&-`): the next file that is opened would take the number, and what is printed would go there.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - as long as the program runs
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
-    collect_seldom()
+    keep_memory()
     try:
         from stream_app.cli.app import program
         from stream_app.cli.shared import exit_on_known_errors

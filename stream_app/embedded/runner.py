@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from models.numerics.collecting import collect_as_usual
+from models.numerics.memory import give_memory_back
 from stream_app.embedded.journal import Journal
 from stream_app.exceptions import AccountingFailedError, InputError
 from stream_app.setup.run_folder.progress import QUALITY, REJECTED, REVISED, RISKS
@@ -174,7 +174,7 @@ class EmbeddedRunner:
         At the end of the input the steps that are still open are closed, unless ``keep_open``.
         """
         started = self._clock.monotonic_seconds()
-        collect_as_usual()
+        give_memory_back()
         try:
             reason = self._walk(is_stopped, keep_open)
         except BaseException as failure:

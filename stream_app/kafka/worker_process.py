@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from models.exceptions import TallyguardError
-from models.numerics.collecting import collect_as_usual
+from models.numerics.memory import give_memory_back
 from stream_app.kafka.broker.clients import StalledError, explain, wait_for_broker
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.streams import App
@@ -160,7 +160,7 @@ class _Process:
         await asyncio.to_thread(check_topics_of, self._deployment)
         app = self._app = await App.of(self._group, connection, self._folder, self._fail)
         await self._job.prepare(app)
-        collect_as_usual()
+        give_memory_back()
         self._job.agents(app)
         assigned: Any = app.on_partitions_assigned
         assigned.connect(self._on_assigned, weak=False)

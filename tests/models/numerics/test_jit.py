@@ -33,7 +33,7 @@ NOT_COMPILED = {
     *("accounting.bounds.noised.levels_bound", "accounting.bounds.noised.sandwich_bound"),
     "accounting.bounds.noised.sampled",
     *("models.numerics.compiling", "models.numerics.threads", "models.numerics.shipped"),
-    *("models.numerics.kernel_cache", "models.numerics.arrays", "models.numerics.collecting"),
+    *("models.numerics.kernel_cache", "models.numerics.arrays", "models.numerics.memory"),
     "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
     "accounting.exposure.step_information.rays",
