@@ -30,6 +30,7 @@ def test_a_command_keeps_the_pages_of_large_arrays_and_what_goes_on_gives_them_b
     """80 MB, the third time, are 20,000 pages of 4 kB, or a few of 2 MB."""
     faults = {}
     for kind in ("ends", "goes on"):
-        done = subprocess.run([sys.executable, "-c", _FAULTS, kind], capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", _FAULTS, kind]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         faults[kind] = int(done.stdout)
     assert faults["ends"] < 20 < faults["goes on"]
