@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
+from models.numerics.memory import give_memory_back
 from models.text import number_of
 from stream_app.cli import shared as cli
 
@@ -418,6 +419,8 @@ def tail(
     """
     from stream_app.kafka.broker.clients import consuming, recent
 
+    if follow:
+        give_memory_back()
     if what == "totals":
         _print_totals(config, follow=follow)
         return

@@ -7,7 +7,6 @@ which nobody waits for, several steps are committed together. The position is co
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 from collections import Counter
@@ -15,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from models.numerics.memory import give_memory_back
 from stream_app.embedded.journal import Journal
 from stream_app.exceptions import AccountingFailedError, InputError
 from stream_app.setup.run_folder.progress import QUALITY, REJECTED, REVISED, RISKS
@@ -174,7 +172,6 @@ class EmbeddedRunner:
         At the end of the input the steps that are still open are closed, unless ``keep_open``.
         """
         started = self._clock.monotonic_seconds()
-        give_memory_back()
         try:
             reason = self._walk(is_stopped, keep_open)
         except BaseException as failure:
@@ -182,8 +179,6 @@ class EmbeddedRunner:
                 self._commit()  # the steps before the one that failed are accounted
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
-        finally:
-            gc.unfreeze()
         self._commit(is_last=True)
         self._journal.end(reason)
         self._observer.stopped(RunStopped(self._engine.next_step, reason))

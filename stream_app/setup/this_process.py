@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -13,6 +14,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from models.numerics.memory import give_memory_back
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
@@ -115,7 +118,10 @@ def stop_signals() -> list[signal.Signals]:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """A stop request that signals set while the block runs; only the main thread receives signals."""
+    """A stop request that signals set while the block runs; only the main thread receives signals.
+
+    Who must be asked to stop may go on for years.
+    """
     request = StopRequest()
     in_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in stop_signals()} if in_main else {}
@@ -127,9 +133,11 @@ def stop_on_signals() -> Iterator[StopRequest]:
 
     for number in before:
         signal.signal(number, handle)
+    give_memory_back()
     try:
         yield request
     finally:
+        gc.unfreeze()
         for number, handler in before.items():
             signal.signal(number, handler)
         request.close()

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from models.exceptions import TallyguardError
+from models.numerics.memory import give_memory_back
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, SettingsError
 from stream_app.setup.run_folder.durable import AppendFile
@@ -268,6 +269,7 @@ class Receiver:
                 closing, _CLOSING_SECONDS, self._queue.run(), sock=listening, ssl=self._senders.tls
             )
 
+        give_memory_back()
         asyncio.run(serve())
 
     async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -39,3 +40,15 @@ def test_of_ignored_signals_only_the_end_of_a_terminal_stays_ignored(
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)
+
+
+def test_who_must_be_asked_to_stop_looks_for_garbage_as_usual_whatever_the_command_began_with() -> None:
+    usual, begun_with = gc.get_threshold(), (50_000, 5, 5)
+    gc.set_threshold(*begun_with)
+    try:
+        with stop_on_signals():
+            assert gc.get_threshold() != begun_with
+            assert gc.get_freeze_count() > 0
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.set_threshold(*usual)
