@@ -28,7 +28,14 @@ from accounting.hmm.forward_viterbi import (
 from accounting.hmm.propagation import first_place_law
 from accounting.hmm.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.small_chains import EightPeople, decode_eight, filter_eight, is_small, new_eight
-from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People, decode_trace
+from accounting.hmm.trace_decoding import (
+    DecodedArrays,
+    FilterArrays,
+    Observations,
+    People,
+    decode_trace,
+    note_scale,
+)
 from models.arguments import checked
 from models.numerics.arrays import Flags, Floats, Integers32
 from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
@@ -123,8 +130,8 @@ def begin_filter(begin: int, end: int, people: People, state: FilterArrays) -> N
         first = people.arrays.places_start[person]
         for x in range(start.size):
             state.belief[first + x] = state.score[first + x] = start[x]
-        state.log_likelihood[person] = 0.0
-        state.log_path[person] = 0.0
+        state.log_likelihood[person] = state.log_path[person] = 0.0
+        state.likelihood[person] = state.path[person] = 1.0
         state.status[person] = POSSIBLE
         state.is_exact[person] = True
 
@@ -164,8 +171,7 @@ def _filter_person(
     if scale.total == 0.0:
         state.status[person] = step
         return
-    state.log_likelihood[person] += np.log(scale.total)
-    state.log_path[person] += np.log(scale.best)
+    note_scale(person, scale.total, scale.best, state)
 
 
 @bare_jit
@@ -314,6 +320,8 @@ class Filtering:
             score=np.empty(size),
             log_likelihood=np.empty(people),
             log_path=np.empty(people),
+            likelihood=np.empty(people),
+            path=np.empty(people),
             status=np.empty(people, np.int32),
             is_exact=np.empty(people, np.bool_),
         )
@@ -322,12 +330,12 @@ class Filtering:
     @property
     def log_likelihood(self) -> Floats:
         """``ln Pr[y]`` (N,) of all steps observed."""
-        return self._state.log_likelihood.copy()
+        return self._state.log_likelihood + np.log(self._state.likelihood)
 
     @property
     def log_path(self) -> Floats:
         """``ln max_x Pr[x, y]`` (N,) of all steps observed."""
-        return self._state.log_path.copy()
+        return self._state.log_path + np.log(self._state.path)
 
     @property
     def is_exact(self) -> Flags:

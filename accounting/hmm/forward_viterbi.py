@@ -51,6 +51,8 @@ _1 = np.uint64(1)
 SAFE_PRODUCT = 1e-290
 """Products above this keep all their digits (the smallest normal double is 2.2e-308)."""
 
+_LEAST_REST, _LARGEST_REST = 1e-250, 1e250
+
 POSSIBLE = -1
 """Status of a trace in which every observation was possible; otherwise the first impossible step."""
 
@@ -64,6 +66,18 @@ class Scale(NamedTuple):
     total: float
     best: float
     lowest: float
+
+
+@inline
+def times(log: float, rest: float, factor: float) -> tuple[float, float]:
+    """The product of ``factor``, which is positive, and of ``rest`` with ``e^log``, as another such pair.
+
+    ``rest`` keeps all its digits, so a logarithm is due where it would leave that range, and once at the end.
+    """
+    together = rest * factor
+    if _LEAST_REST < together < _LARGEST_REST:
+        return log, together
+    return log + np.log(rest) + np.log(factor), 1.0
 
 
 class Observed(NamedTuple):
@@ -191,8 +205,8 @@ def filter_steps(person: LocalChain, smallest: float, observed: Observed, work: 
     chain = person.chain
     places = chain.places.size
     full = is_full(chain)
-    log_likelihood = 0.0
-    log_path = 0.0
+    log_likelihood, likelihood = 0.0, 1.0
+    log_path, path = 0.0, 1.0
     is_exact = True
     for x in range(places):
         work.next_belief[x] = person.start[x]
@@ -208,9 +222,9 @@ def filter_steps(person: LocalChain, smallest: float, observed: Observed, work: 
         is_exact &= scale.lowest * smallest >= SAFE_PRODUCT
         if scale.total == 0.0:
             return Filtered(step, -np.inf, -np.inf, is_exact)
-        log_likelihood += np.log(scale.total)
-        log_path += np.log(scale.best)
-    return Filtered(POSSIBLE, log_likelihood, log_path, is_exact)
+        log_likelihood, likelihood = times(log_likelihood, likelihood, scale.total)
+        log_path, path = times(log_path, path, scale.best)
+    return Filtered(POSSIBLE, log_likelihood + np.log(likelihood), log_path + np.log(path), is_exact)
 
 
 @inline

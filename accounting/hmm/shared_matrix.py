@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accounting.hmm.eight import LANES, larger_of, load, smaller_of, spread_out, store, where_positive
-from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
+from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry, times
 from accounting.hmm.trace_decoding import DecodedArrays, Observations
 from models.numerics.arrays import Flags, Floats, Integers32
-from models.numerics.jit import bare_jit, inline, pjit
+from models.numerics.jit import bare_jit, inline, jit, pjit
 
 # Both recursions under a shared matrix for eight people at once, a person to a lane.
 #
@@ -32,6 +32,48 @@ class PeopleScale(NamedTuple):
     total: Floats  # (people,)
     best: Floats  # (people,)
     lowest: Floats  # (people,), 0 after an underflow
+    likelihood: Floats  # (people,) product of the totals of which no logarithm was taken yet
+    path: Floats  # (people,) the same of the largest scores
+
+
+@jit
+def new_scale(people: int) -> PeopleScale:
+    """Scratch for so many people at once."""
+    ones = np.ones(people)
+    return PeopleScale(ones, ones.copy(), ones.copy(), ones.copy(), ones.copy())
+
+
+@bare_jit
+def begin_trace(person: int, lane: int, scale: PeopleScale, decoded: DecodedArrays) -> None:
+    """Nothing is observed yet of the person in this lane."""
+    scale.lowest[lane] = np.inf
+    scale.likelihood[lane] = scale.path[lane] = 1.0
+    decoded.status[person] = POSSIBLE
+    decoded.log_likelihood[person] = decoded.log_path[person] = 0.0
+
+
+@bare_jit
+def note_step(person: int, lane: int, step: int, scale: PeopleScale, decoded: DecodedArrays) -> None:
+    """What conditioning on ``step`` divided by goes into a person's logarithms, unless it was impossible."""
+    if decoded.status[person] != POSSIBLE:
+        return
+    if scale.total[lane] == 0.0 or scale.best[lane] == 0.0:
+        decoded.status[person] = step
+        decoded.log_likelihood[person] = decoded.log_path[person] = -np.inf
+        return
+    decoded.log_likelihood[person], scale.likelihood[lane] = times(
+        decoded.log_likelihood[person], scale.likelihood[lane], scale.total[lane]
+    )
+    decoded.log_path[person], scale.path[lane] = times(
+        decoded.log_path[person], scale.path[lane], scale.best[lane]
+    )
+
+
+@bare_jit
+def end_trace(person: int, lane: int, scale: PeopleScale, decoded: DecodedArrays) -> None:
+    """A person's logarithms are complete."""
+    decoded.log_likelihood[person] += np.log(scale.likelihood[lane])
+    decoded.log_path[person] += np.log(scale.path[lane])
 
 
 @bare_jit
@@ -162,9 +204,8 @@ def _decode_block(
     people = likelihood.shape[0]
     places = shared.columns.shape[0]
     belief, spare = state.belief, state.next_belief
-    decoded.status[first : first + people] = POSSIBLE
-    decoded.log_likelihood[first : first + people] = 0.0
-    decoded.log_path[first : first + people] = 0.0
+    for i in range(people):
+        begin_trace(first + i, i, state.scale, decoded)
     for y in range(places):
         belief[y] = shared.start[y]
         state.scores[0, y] = shared.start[y]
@@ -178,16 +219,9 @@ def _decode_block(
                 state.weights[outcome, i] = likelihood[i, step, outcome]
         condition_people(labels[step], state.weights, belief, score, state.scale)
         for i in range(people):
-            if decoded.status[first + i] != POSSIBLE:
-                continue
-            if state.scale.total[i] == 0.0 or state.scale.best[i] == 0.0:
-                decoded.status[first + i] = step
-                decoded.log_likelihood[first + i] = -np.inf
-                decoded.log_path[first + i] = -np.inf
-            else:
-                decoded.log_likelihood[first + i] += np.log(state.scale.total[i])
-                decoded.log_path[first + i] += np.log(state.scale.best[i])
+            note_step(first + i, i, step, state.scale, decoded)
     for i in range(people):
+        end_trace(first + i, i, state.scale, decoded)
         if decoded.status[first + i] == POSSIBLE:
             _trace_back(shared.columns, state.scores[:, :, i], decoded.path[first + i])
 
@@ -213,12 +247,11 @@ def decode_shared(
         np.empty((places, BLOCK)),
         np.empty((labels.shape[0], places, BLOCK)),
         np.ones((likelihood.shape[2], BLOCK)),
-        PeopleScale(np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)),
+        new_scale(BLOCK),
     )
     for block in range(begin, end):
         first = block * BLOCK
         last = min(people, first + BLOCK)
-        state.scale.lowest[:] = np.inf
         _decode_block(shared, Observations(labels, likelihood[first:last]), state, decoded, first)
         for i in range(last - first):
             is_exact[first + i] = state.scale.lowest[i] * smallest >= SAFE_PRODUCT

@@ -14,8 +14,17 @@ import numpy as np
 from accounting.hmm.eight import LANES
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, trace_back
 from accounting.hmm.propagation import first_place_law
-from accounting.hmm.shared_matrix import COLUMNS, PeopleScale, condition_people, move_own
-from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People
+from accounting.hmm.shared_matrix import (
+    COLUMNS,
+    PeopleScale,
+    begin_trace,
+    condition_people,
+    end_trace,
+    move_own,
+    new_scale,
+    note_step,
+)
+from accounting.hmm.trace_decoding import DecodedArrays, FilterArrays, Observations, People, note_scale
 from models.numerics.arrays import Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import inlined_chain_view
@@ -50,7 +59,7 @@ def new_eight(steps: int) -> EightPeople:
         np.zeros((PLACES, LANES)),
         np.zeros((PLACES, LANES)),
         np.zeros((steps, PLACES, LANES)),
-        PeopleScale(np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)),
+        new_scale(LANES),
     )
 
 
@@ -120,7 +129,6 @@ def _begin(lane: int, places: int, belief: Floats, score: Floats, work: EightPeo
         work.scores[0, x, lane] = score[x]
     for x in range(belief.size, places):
         work.belief[x, lane] = work.scores[0, x, lane] = 0.0
-    work.scale.lowest[lane] = np.inf
 
 
 @bare_jit
@@ -161,9 +169,8 @@ def decode_eight(
         person = work.who[lane]
         start = first_place_law(arrays, person, first_slot)
         _begin(lane, places, start, start, work)
+        begin_trace(person, lane, scale, decoded)
         cycle = max(cycle, arrays.slots[person])
-        decoded.status[person] = POSSIBLE
-        decoded.log_likelihood[person] = decoded.log_path[person] = 0.0
     belief, spare = work.belief, work.next_belief
     for step in range(observations.labels.shape[0]):
         if step == 1 or (step > 1 and cycle > 1):
@@ -173,20 +180,13 @@ def decode_eight(
             belief, spare = spare, belief
         condition_people(work.each, work.weights[step], belief[:places], work.scores[step], scale)
         for lane in range(count):
-            person = work.who[lane]
-            if decoded.status[person] != POSSIBLE:
-                continue
-            if scale.total[lane] == 0.0 or scale.best[lane] == 0.0:
-                decoded.status[person] = step
-                decoded.log_likelihood[person] = decoded.log_path[person] = -np.inf
-            else:
-                decoded.log_likelihood[person] += np.log(scale.total[lane])
-                decoded.log_path[person] += np.log(scale.best[lane])
+            note_step(work.who[lane], lane, step, scale, decoded)
     if cycle == 1:
         _trace_back(count, places, work, decoded.path)
     lost = 0
     for lane in range(count):
         person = work.who[lane]
+        end_trace(person, lane, scale, decoded)
         if not scale.lowest[lane] * people.smallest[person] >= SAFE_PRODUCT:
             work.who[lost] = person
             lost += 1
@@ -206,6 +206,7 @@ def filter_eight(
     for lane in range(count):
         first, last = start[work.who[lane]], start[work.who[lane] + 1]
         _begin(lane, places, state.belief[first:last], state.score[first:last], work)
+        scale.lowest[lane] = np.inf
     belief = work.belief
     if step > 0:
         _lay_out(people, step - 1, count, places, work)
@@ -223,5 +224,4 @@ def filter_eight(
         for x in range(start[person + 1] - first):
             state.belief[first + x] = belief[x, lane]
             state.score[first + x] = score[x, lane]
-        state.log_likelihood[person] += np.log(scale.total[lane])
-        state.log_path[person] += np.log(scale.best[lane])
+        note_scale(person, scale.total[lane], scale.best[lane], state)

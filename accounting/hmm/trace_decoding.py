@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion, filter_steps, trace_back
+from accounting.hmm.forward_viterbi import (
+    POSSIBLE,
+    Filtered,
+    Observed,
+    Recursion,
+    filter_steps,
+    times,
+    trace_back,
+)
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
 from accounting.hmm.propagation import predict, retreat
 from models.numerics.arrays import Flags, Floats, Integers32
@@ -48,8 +56,19 @@ class FilterArrays(NamedTuple):
     score: Floats  # (sum of K,)
     log_likelihood: Floats  # (N,)
     log_path: Floats  # (N,)
+    likelihood: Floats  # (N,) product of the totals of which no logarithm was taken yet
+    path: Floats  # (N,) the same of the largest scores
     status: Integers32  # (N,) POSSIBLE or the first impossible step
     is_exact: Flags  # (N,) False once underflow may have hidden a path: decode anew
+
+
+@inline
+def note_scale(person: int, total: float, best: float, state: FilterArrays) -> None:
+    """What conditioning divided a person's numbers by goes into their logarithms."""
+    state.log_likelihood[person], state.likelihood[person] = times(
+        state.log_likelihood[person], state.likelihood[person], total
+    )
+    state.log_path[person], state.path[person] = times(state.log_path[person], state.path[person], best)
 
 
 @inline
