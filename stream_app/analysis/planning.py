@@ -36,6 +36,7 @@ from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.view import ABOUT_NOTHING, About, Moment, View
 from stream_app.watching.wording import habits_warning
 from stream_app.wire import RiskSummary as Recorded
+from stream_app.wire import SampledRisks
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class PlannedStep:
     decided: Decided
     risks: RiskSummary
     attack: MeanAttack | None = None  # None where none was measured
+    sampled: SampledRisks | None = None  # None where nobody is looked at so
     questions: Mapping[str, Recorded] = field(default_factory=dict)  # the same by each further question
 
     def as_json(self, crowd: RiskSummary | None = None, *, leads: bool = False) -> dict[str, Any]:
@@ -67,6 +69,7 @@ class PlannedStep:
             "attack": None
             if self.attack is None or risks is crowd
             else {end: getattr(self.attack, end) for end in _ATTACK},
+            **({} if self.sampled is None else {"sampled": self.sampled.model_dump(mode="json")}),
             **{name: _risks(each) for name, each in beside.items()},
         }
 
@@ -278,7 +281,8 @@ def _decided(
         if so_far is not None and crowds is not None:
             so_far.note(decided.accounted, crowds)
         questions = {each.settings.question: each.summary() for each in people.beside}
-        steps.append(PlannedStep(decided, accountant.summary(), people.mean_attack(), questions))
+        risks = accountant.summary()
+        steps.append(PlannedStep(decided, risks, people.mean_attack(), people.sampled(), questions))
         progress(next(numbers), all_steps)
     is_whole = not decides and not any(s.risks.not_reached for s in steps)
     by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names

@@ -217,7 +217,14 @@ def _print_choices(
 
 def _print_plan(planned: ReleasePlan) -> None:
     from stream_app.cli.ledger_command import print_units
-    from stream_app.watching.wording import DISTANCE, UP, forecast_in_words, in_a_hundred, shortened
+    from stream_app.watching.wording import (
+        DISTANCE,
+        UP,
+        forecast_in_words,
+        in_a_hundred,
+        sampled_in_words,
+        shortened,
+    )
 
     crowd = planned.crowd
     if crowd is None:
@@ -269,6 +276,9 @@ def _print_plan(planned: ReleasePlan) -> None:
     )
     views = (planned.view, *planned.view.beside.values())
     cli.say(*(each.sentence for view in views for each in view.group("headline")))
+    looked_at = [step for step in planned.steps if step.sampled is not None and step.sampled.people]
+    if looked_at and (sampled := looked_at[-1].sampled) is not None:
+        cli.say(f"{sampled_in_words(sampled, f'after step {looked_at[-1].decided.schedule.step}')}.")
     print_units(planned.units_as_json())
     if crowd is not None:
         _print_crowd(crowd)

@@ -304,7 +304,7 @@ def over_limit_in_words(over: OverLimitCounts) -> str:
     )
 
 
-def sampled_in_words(sampled: SampledRisks) -> str:
+def sampled_in_words(sampled: SampledRisks, when: str = "now") -> str:
     """What sampling says of those whose certain ceilings are high."""
     within = ""
     if sampled.within_limit is not None:
@@ -313,7 +313,7 @@ def sampled_in_words(sampled: SampledRisks) -> str:
     return (
         "If habits are as the priors say, against whoever knows where everybody else is, and with "
         f"{sure} confidence by sampling {people}: releases add at most "
-        f"{in_a_hundred(sampled.most_added, UP)} to anybody's risk now{within}"
+        f"{in_a_hundred(sampled.most_added, UP)} to anybody's risk {when}{within}"
     )
 
 

@@ -152,6 +152,7 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
         kafka={"servers": servers},
         most_exposed=0,  # a plan names nobody, and does not try an attack
         attack_draws=0,
+        sampled_above=0.05,
     )
     planned = plan_releases(given, tmp_path / "schedule.json", people)
     messages = [activation(t, *names) for t, names in enumerate(sensors)]
@@ -161,7 +162,8 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     lines = (tmp_path / "out/risks.jsonl").read_bytes().splitlines()
     summaries = [RiskSummary.model_validate_json(each) for each in lines if b'"risk_summary"' in each]
     summaries = [each.model_copy(update={"over_limit": None}) for each in summaries]  # forecast by a plan
-    assert [summary_message(step.risks, attack=step.attack) for step in planned.steps] == summaries
+    found = [summary_message(step.risks, sampled=step.sampled) for step in planned.steps]
+    assert found == summaries and any(each.sampled and each.sampled.people for each in found)
     assert planned.as_run
     cleared = sum(step.decided.why.cleared for step in planned.steps if step.decided.why)
     not_reached = sum(step.risks.not_reached for step in planned.steps)
