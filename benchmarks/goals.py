@@ -273,7 +273,7 @@ def archives() -> Iterator[Row]:
         )
         rows = write_archive(path, SENSORS)
         own, polars = (partial(each, path, messages) for each in (write_ours, write_by_polars))
-        found = taken({"ours": own, "polars": polars}, 3)
+        found = taken({"ours": own, "polars": polars}, 7)
         yield Row(
             "archive to messages, a row",
             found["ours"] / rows,

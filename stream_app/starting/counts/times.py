@@ -257,8 +257,10 @@ def calendar_days(local: NDArray[np.int64], zone: str) -> NDArray[np.int64] | No
 
     A calendar day has 23 or 25 hours where the clock changes, and stays one step.
     """
+    if ((local - local[:1]) % _DAY).any():
+        return None
     times = np.unique(local)
-    if times.size < 2 or (np.diff(times) % _DAY).any():
+    if times.size < 2:
         return None
     first = datetime.fromtimestamp(int(times[0]), UTC).replace(tzinfo=ZoneInfo(zone))
     summer = first.dst() or timedelta(0)
