@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: two of the four wait for Kafka at first, and later some wait for other processes.
-WORKERS ?= 4
+# For two cores: two of the three wait for Kafka at first, and later some wait for other processes. Each more would import and
+# collect all of it once more.
+WORKERS ?= 3
 KEEP_FAILED = -o tmp_path_retention_policy=failed
 SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(KEEP_FAILED)
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
@@ -200,7 +201,7 @@ $(VENV)/installed-runtime: $(VENV)/installed-packages
 	@touch $@
 
 # Kernels are compiled while the tools come in: of what runs, both locks name the same versions. Bytecode of the tests is
-# written then, too: four processes that begin at once would each write all of it.
+# written then, too: processes that begin at once would each write all of it.
 $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed-packages
 	@echo "installing its development tools (once)"
 	@{ $(WARM_UP); } & status=0; $(call INSTALL,--require-hashes -r requirements-dev.lock) || status=$$?; \

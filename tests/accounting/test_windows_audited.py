@@ -147,6 +147,7 @@ def test_every_figure_of_an_audit_is_on_its_side_of_the_enumerated_optimum(case:
     assert later is not None and later.now >= best - 1e-12
 
 
+@pytest.mark.slow
 def test_windows_and_moves_add_hardly_more_to_a_ceiling_than_to_the_best_adversary() -> None:
     """Over the guess, all schedules together; shown in single steps they add half as much again."""
     added, won, by_steps = 0.0, 0.0, 0.0

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from stream_app.analysis.checked_run import check_run
 from stream_app.analysis.run_log import read_run
-from stream_app.cli.app import app
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.tools.fetching import Fetched, fetch
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
+from tests.stream_app.command_line import called
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +30,7 @@ def fetched(deployment: OnKafka, folder: Path) -> Fetched:
 
 def said(*arguments: object) -> str:
     """What a command prints that must succeed."""
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    result = called(*arguments)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
 

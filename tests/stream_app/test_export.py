@@ -13,14 +13,12 @@ import pyarrow.parquet as pq
 import pyshacl
 import pytest
 from frictionless import system
-from typer.testing import CliRunner
 
 from models.exceptions import SensorError, TallyguardError
 from models.mechanisms import Gaussian, half_width
 from models.priors import Population
 from stream_app.analysis.catalogue import Address, Rhythm
 from stream_app.analysis.export import export_run
-from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.option_settings import ExportFormat
@@ -28,6 +26,7 @@ from stream_app.setup.sensor_files import sensor_degrees
 from stream_app.starting.connect.mqtt import one_value
 from stream_app.starting.connect.released import PublishedLog
 from stream_app.starting.connect.sensorthings import observation
+from tests.stream_app.command_line import called
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -135,7 +134,7 @@ def test_the_catalogue_record_keeps_to_dcat_ap_3_and_states_what_was_promised(
         f"https://data.example.org/counts/{name}" for name in files
     }
     package = json.loads((folder / "datapackage.json").read_text())
-    done = CliRunner().invoke(app, ["ledger", str(out), "--json"])
+    done = called("ledger", str(out), "--json")
     by_unit = json.loads(done.stdout)["differential_privacy_by_unit"]
     wanted = {
         "highest ceiling": package["ceiling"]["highest"],
@@ -230,12 +229,12 @@ def test_places_are_read_from_the_sensors_file(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_it_wrote(out: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["export", str(out), "--output", str(tmp_path / "open"), "--json"])
+    done = called("export", str(out), "--output", str(tmp_path / "open"), "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["days"] == 3
     assert document["values"] == sum(value is not None for _, _, value in released(out).values())
-    done = CliRunner().invoke(app, ["export", str(out), "--output", str(tmp_path / "open")])
+    done = called("export", str(out), "--output", str(tmp_path / "open"))
     assert "Ceiling of the period" in done.stdout
 
 
@@ -244,7 +243,7 @@ def test_the_command_says_that_no_period_of_a_total_is_over(tmp_path: Path) -> N
     messages = [message for message in messages_of_a_day(5, 1) if message.step < 5]
     run(chosen, RunOptions(tmp_path / "out"), population(), chunks=[lines_of(messages)])
     open_data = ["--output", str(tmp_path / "sums"), "--totals", "week by city"]
-    done = CliRunner().invoke(app, ["export", str(tmp_path / "out"), *open_data])
+    done = called("export", str(tmp_path / "out"), *open_data)
     assert "; no totals, as no whole period of any is over; " in done.stdout, done.output
 
 

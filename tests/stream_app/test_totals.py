@@ -262,6 +262,7 @@ def test_totals_go_with_the_steps_that_complete_them_also_after_a_restart(out: P
         assert before + sent == [each for each in whole if each.last_step + LATE < STEPS - 1]
 
 
+@pytest.mark.slow
 def test_an_export_describes_its_totals(out: Path, tmp_path: Path) -> None:
     exported = export_run(out, tmp_path, [ExportFormat.CSV], {}, {}, 0.8, [])
     package = json.loads((tmp_path / "datapackage.json").read_text())
@@ -424,6 +425,7 @@ def whole_of(day: Sensor, *parts: Sensor, days: Days = Days(0, 3600)) -> Totals:
     return Totals(levels, days, 0, sensors, Intervals(0.8))
 
 
+@pytest.mark.slow
 def test_estimates_are_right_on_average_and_intervals_hold_the_count() -> None:
     """Over 2,000 draws of the noise; sums of the city leave the window's own value out."""
     day, hour = Sensor("day", (0,), window=CountingWindow(4), most_counts=4), Sensor("hour", (0,))

@@ -125,13 +125,13 @@ def message_lines(
     longest = sum(map(len, texts)) + len(counts.sensors) * (sum(map(len, _READING)) + 2 * _MOST_DIGITS)
     announced = np.empty(len(counts.table), dtype=np.int64)
     known: dict[tuple[str, ...], int] = {}
-    before: tuple[str, ...] | None = None
+    last: tuple[str, ...] | None = None
     for step, at_work in enumerate(counts.announced()):
         names = at_work
         if windows:
             names = tuple(name for name in names if name not in windows or windows[name].ends_with(step))
-        if names is not before:  # mostly it is: the same for years
-            before, text = names, known.setdefault(names, len(texts) + 2 * len(known))
+        if names is not last:  # mostly it is: the same for years
+            last, text = names, known.setdefault(names, len(texts) + 2 * len(known))
         announced[step] = text
     for names in known:
         before, behind = Activation(v=1, step=0, sensors=names).line().split(b'"step":0', 1)

@@ -135,6 +135,7 @@ def test_as_a_kernel_it_is_not_below_the_optimum_either(name: str, seed: int) ->
         assert optimum(everything, raw_channels(case.labels), mistakes) <= found + ROUNDING
 
 
+@pytest.mark.slow
 @given(seeds, st.booleans())
 @settings(max_examples=20)
 def test_the_kernel_that_knows_the_history_holds_with_it(seed: int, is_shown: bool) -> None:

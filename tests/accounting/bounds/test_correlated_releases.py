@@ -162,6 +162,7 @@ def fading(count: int, fades: float, more: float) -> NDArray[np.float64]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistakes", [0, 1])
 @pytest.mark.parametrize(
     ("covariance", "looser"),

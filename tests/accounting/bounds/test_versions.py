@@ -228,6 +228,7 @@ def test_neither_the_continuous_formula_nor_the_table_of_added_precisions_is_a_b
     assert (one.information(p) > added_precision.information(p) * (1 + 5e-4)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigmas", [(4.0, 4.0), (0.6, 30.0), (2.0, 3.0, 5.0), (90.0, 100.0), (3.0, 5000.0)])
 def test_many_values_reveal_between_the_best_one_and_all_added(sigmas: tuple[float, ...]) -> None:
     """Also where outcomes are put together: within the bounds that hold for any noise, and near them."""

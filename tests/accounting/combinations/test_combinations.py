@@ -134,6 +134,7 @@ def after_six_steps(sensor: Sensor, mechanism: Mechanism, adversary: CrowdAdvers
     return accounts
 
 
+@pytest.mark.slow
 def test_sums_over_windows_hide_in_the_crowd_and_what_a_device_limits_does_not() -> None:
     """Presence and moves (of which two dozen people make few); who is counted once at most is in no sum."""
     for sensor, mechanism in ((ROOM, Raw()), (ONCE, Raw()), (BRIDGE, Gaussian(2.0))):

@@ -102,6 +102,7 @@ def test_equal_releases_have_one_view():
     assert view_of(first, LOCATIONS) is not view_of(first[:1], LOCATIONS)
 
 
+@pytest.mark.slow
 def test_of_windows_that_never_come_again_only_the_last_ones_are_kept(monkeypatch):
     """However few people they are of: a run that never repeats itself must not grow with its steps."""
     monkeypatch.setattr(cascade, "_MOST_WINDOWS", 5)

@@ -55,6 +55,7 @@ def test_the_reference_by_our_enumeration(number: int) -> None:
     assert counters.optimum(among=False) == pytest.approx(informed_optimum(case), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(COUNTED)))
 def test_ceilings_of_counters_are_those_of_the_reference(number: int) -> None:
     """Informed, audited or running, they are the optimum; in the crowd never below it, nor above informed."""

@@ -81,6 +81,7 @@ def check(rng: np.random.Generator) -> None:
         assert (exact <= worth(absent, present) + 1e-10).all()
 
 
+@pytest.mark.slow
 def test_no_sum_of_bits_is_worth_more_than_its_channel() -> None:
     """Every odds, both ways round, raw and under noise, of people who may be counted again."""
     for seed in range(1_000):

@@ -168,6 +168,7 @@ def test_it_is_not_used_where_more_is_known_or_something_else_is_counted() -> No
     assert FewCounts.of(population, many, NOBODY_KNOWN) is None
 
 
+@pytest.mark.slow
 def test_too_large_a_law_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one of too wide a noise."""
     instance = large_instance(np.random.default_rng(0))

@@ -162,6 +162,7 @@ def accounted(sensors: list[Sensor], steps: int, mechanism: Mechanism, places: i
     return found
 
 
+@pytest.mark.slow
 def test_what_is_told_of_a_person_leaves_independent_bits_and_nothing_else_in_the_counts() -> None:
     """Every path of a person: the kernel's sums are those of the rule in words.
 
@@ -242,6 +243,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_ceilings_of_few_counts_over_windows_in_a_crowd_are_the_best_adversarys(kind: str) -> None:
     """Among 20 to 60 alike an audit's is the optimum; a run's, which is bound by less, is never below it."""

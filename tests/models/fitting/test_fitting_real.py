@@ -51,6 +51,7 @@ def test_held_out_windows_are_elsewhere_or_unknown_as_often_as_described(real):
     assert round((result.held_out == elsewhere).mean(), 2) == {"foursquare": 0.67, "gowalla": 0.31}[name]
 
 
+@pytest.mark.slow
 def test_hours_of_the_day_can_be_fitted_as_a_cycle(real):
     _, checkins = real
     hourly = FitOptions(window_seconds=3600, origin="epoch", slots=24, held_out_windows=24, top_places=20)

@@ -44,6 +44,7 @@ def in_a_process(folder: Path, kernels: str | Path) -> tuple[str, str]:
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.slow
 def test_another_machine_loads_what_the_first_has_compiled(compiled: Path, tmp_path: Path) -> None:
     """The same code, byte for byte; and written again it is the same file."""
     assert in_a_process(tmp_path, compiled) == ("1", "")

@@ -264,6 +264,7 @@ def test_the_audits_table_fits_80_columns(
     assert "if habits are as the prior says, no method does better" in result.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["config", "show"], ["config", "show", "--json"], ["explain", "risk"]])
 def test_a_reader_that_has_seen_enough_is_no_problem(arguments: list[str]) -> None:
     """``| head`` in a script that stops at the first failure."""
@@ -275,6 +276,7 @@ def test_a_reader_that_has_seen_enough_is_no_problem(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
 def test_who_closes_the_output_is_told_by_the_exit_status(closed: str) -> None:
     """As services and cron jobs start commands (``>&-``)."""

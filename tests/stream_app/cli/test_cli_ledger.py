@@ -131,6 +131,7 @@ def test_a_run_is_read_from_its_output_folder(tallyguard: Tallyguard, tmp_path: 
     assert (gone.code, "must be the output folder of a run" in gone.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_series_with_correlated_noise_answers_for_its_secret(
     tallyguard: Tallyguard, tmp_path: Path, priors: Path
 ) -> None:

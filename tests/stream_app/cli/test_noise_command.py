@@ -8,19 +8,18 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from models.gaussian_process import RBF, GaussianProcessPrior
 from models.noise_design import METHODS, loss_nats, secret_information
-from stream_app.cli.app import app
 from stream_app.cli.noise_command import MethodName
+from tests.stream_app.command_line import called
 
 FIELDS = ["method", "epsilon", "sigma_s2", "alpha", "trace", "posterior_2sigma", "solver", "seconds"]
 
 
 def designed(*arguments: str) -> dict[str, Any]:
     """The JSON document of a design."""
-    result = CliRunner().invoke(app, ["noise", "design", *arguments, "--json"])
+    result = called("noise", "design", *arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -56,7 +55,7 @@ def test_without_a_secret_the_worst_single_time_counts() -> None:
 def test_a_secret_that_the_release_fixes_has_null_for_epsilon() -> None:
     """Noise at the secret alone, and a smooth prior: no finite loss is claimed."""
     assert designed("--method", "concentrated", "--secret", "24")["epsilon"] is None
-    text = CliRunner().invoke(app, ["noise", "design", "--method", "concentrated", "--secret", "24"])
+    text = called("noise", "design", "--method", "concentrated", "--secret", "24")
     assert "the release fixes the secret" in text.stdout
 
 
@@ -78,7 +77,7 @@ def test_irregular_times_and_other_kernels_are_accepted() -> None:
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str], code: int) -> None:
     """Options out of their domain are named by the parser."""
-    assert CliRunner().invoke(app, ["noise", "design", *arguments]).exit_code == code
+    assert called("noise", "design", *arguments).exit_code == code
 
 
 def test_every_method_can_be_named() -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 from models.prior_files import load_population, save_population
-from stream_app.cli.app import app
+from tests.stream_app.command_line import called
 from tests.stream_app.engine_support import population
 
 
 def test_priors_by_hour_become_priors_by_quarter(tmp_path: Path) -> None:
     source, output = tmp_path / "by-hour.json", tmp_path / "by-quarter.parquet"
     save_population(population(), source)
-    result = CliRunner().invoke(
-        app, ["priors", "finer", str(source), "--parts", "4", "--output", str(output)]
-    )
+    result = called("priors", "finer", str(source), "--parts", "4", "--output", str(output))
     assert result.exit_code == 0, result.output
     before, after = load_population(source), load_population(output)
     assert after.people == before.people

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from stream_app.cli.app import app
 from stream_app.embedded import check_unreleased, read_archive_steps
 from stream_app.exceptions import InputError, OutputError
 from stream_app.wire import Activation, Reading
 from tests.copies import Copy
+from tests.stream_app.command_line import called
 from tests.stream_app.embedded.test_restart import PATIENCE_SECONDS, wait_for_steps
 from tests.stream_app.engine_support import (
     NAMES,
@@ -65,7 +64,7 @@ def arguments(folder: Path, archive: str, output: str) -> list[str]:
 
 def backfill(folder: Path, archive: str = "archive.jsonl", output: str = "out") -> str:
     """The command in this process; what it raises is raised."""
-    done = CliRunner().invoke(app, arguments(folder, archive, output), catch_exceptions=False)
+    done = called(*arguments(folder, archive, output), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -77,7 +76,7 @@ def test_an_archive_is_published_as_a_run_publishes_it(deployment: Path) -> None
         (deployment / "tallyguard.toml").read_text().removeprefix("grace_seconds = 60\n")
     )
     run = ["run", "--input", *arguments(deployment, "archive.jsonl", "run")[1:]]
-    assert CliRunner().invoke(app, run, catch_exceptions=False).exit_code == 0
+    assert called(*run, catch_exceptions=False).exit_code == 0
     assert outputs_of(deployment / "out") == outputs_of(deployment / "run")
 
 

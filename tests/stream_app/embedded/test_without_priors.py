@@ -7,12 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from models.prior_files import load_population, save_population
 from models.priors import MovementPrior, Population
 from stream_app.analysis.served import answer_of_run
-from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.given_priors import population_of
@@ -22,6 +20,7 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard
 from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.wording import epsilon_in_words
+from tests.stream_app.command_line import called
 from tests.watching.page_text import PageText, text_of_page
 
 NOBODY = "no risk of persons is computed"
@@ -52,7 +51,7 @@ def deployment(tmp_path: Path) -> Path:
 
 def command(*arguments: object) -> str:
     """Standard output of a command that is well."""
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    result = called(*arguments)
     assert result.exit_code == 0, result.output
     return " ".join(result.stdout.split())
 
@@ -68,9 +67,7 @@ def test_counts_are_published_and_no_risk_is_told_as_zero(deployment: Path) -> N
     assert [len(step["releases"]) for step in released] == [2, 2, 2]
     assert all(entry["sigma"] == 2.0 for step in released for entry in step["releases"])
     assert not (out / "risks.jsonl").exists() or (out / "risks.jsonl").read_text() == ""
-    ledger = json.loads(
-        CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
-    )
+    ledger = json.loads(called("ledger", str(out), "--config", str(config), "--json").stdout)
     assert NOBODY in ledger["note"]
     assert "refused" in ledger["reconstruction"]
     assert ledger["differential_privacy"][0]["epsilon"] > 0.0
@@ -140,9 +137,7 @@ def test_terminal_page_report_and_ledger_state_the_same_epsilon(deployment: Path
     stated = re.search(r"epsilon ([\d.]+) at delta 1e-06", said)
     assert stated is not None
     assert "(whole log)" in said
-    document = json.loads(
-        CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
-    )
+    document = json.loads(called("ledger", str(out), "--config", str(config), "--json").stdout)
     assert stated[1] == epsilon_in_words(document["differential_privacy"][0]["epsilon"])
     assert document["differential_privacy"][0]["rho"] == (bound or 3) / 8.0  # of three steps at sigma 2
     units = {each["unit"]: each["epsilon"] for each in document["differential_privacy_by_unit"]}
@@ -166,7 +161,7 @@ def test_bounds_over_the_day_need_steps_that_lie_within_one_date(deployment: Pat
     config.write_text(f'sensors = "sensors.json"\n{whole}')
     assert "one person is counted at most 2 a day" in command("check", "--config", config)
     config.write_text(f'sensors = "sensors.json"\norigin = "1970-01-01T00:30:00Z"\n{whole}')
-    refused = CliRunner().invoke(app, ["check", "--config", str(config)])
+    refused = called("check", "--config", str(config))
     assert refused.exit_code == 1
     assert "lie within one date" in " ".join(refused.output.split())
 
@@ -214,7 +209,7 @@ def test_page_annex_and_export_say_that_no_rule_is_kept_where_nobody_is_accounte
 def test_a_json_document_is_no_list_of_places(deployment: Path, text: str) -> None:
     """Its lines would be names that no sensor has."""
     (deployment / "locations.txt").write_text(text)
-    refused = CliRunner().invoke(app, ["check", "--config", str(deployment / "tallyguard.toml")])
+    refused = called("check", "--config", str(deployment / "tallyguard.toml"))
     assert refused.exit_code == 1
     assert "must have a name in each line, got a JSON document" in " ".join(refused.output.split())
 

@@ -191,6 +191,7 @@ def test_people_of_a_partition_that_is_taken_away_while_they_change_are_loaded_a
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_without_a_snapshot_nobody_hides_others_once_priors_were_renewed_in_a_crowd(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_copy_is_as_the_run_and_grows_by_what_is_new(made: OfARun, tmp_path: P
         assert path.name in ("releases.jsonl", "run.json") or not stat.S_IMODE(path.stat().st_mode) & 0o077
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -187,6 +188,7 @@ OTHERS = Population.concatenate([population(8).subset(np.arange(2, 6)), populati
 CHANGE = {"added": 2, "removed": 2, "renewed": 0, "earlier": 0, "rule": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_budget", [False, True])
 def test_habits_that_changed_in_a_crowd_are_in_the_copy(
     topics: TopicsInMemory, tmp_path: Path, is_budget: bool
@@ -219,6 +221,7 @@ def test_habits_that_changed_in_a_crowd_are_in_the_copy(
     assert replay_run(tmp_path / "copy", Settings()).is_same
 
 
+@pytest.mark.slow
 def test_what_changed_and_who_said_so_is_in_the_copy(topics: TopicsInMemory, tmp_path: Path) -> None:
     """Fetched at each change, or once before, or at the end: the figures of a run that changed as it did."""
     run_folder, source = tmp_path / "run", tmp_path / "input.jsonl"
@@ -304,6 +307,7 @@ def assert_upper_ends(found: list[dict[str, Any]], exact: list[dict[str, Any]]) 
             assert all(own[name][level] >= other[name][level] for level in other[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -498,6 +502,7 @@ def test_an_entry_of_the_record_that_was_there_must_be_there(made: OfARun, tmp_p
         fetch(made.deployment, copy)
 
 
+@pytest.mark.slow
 def test_personas_that_stand_for_many_are_copied_with_their_numbers(
     topics: TopicsInMemory, tmp_path: Path
 ) -> None:

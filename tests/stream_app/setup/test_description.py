@@ -258,6 +258,7 @@ def test_other_priors_are_refused_in_words(tallyguard: Tallyguard, run_of: Any) 
     assert "priors must be those of the run, priors.json with 2 people, got others, of 1 person" in result.err
 
 
+@pytest.mark.slow
 def test_a_policy_given_beside_a_run_is_said_and_the_runs_own_counts(
     tallyguard: Tallyguard, run_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -451,6 +452,7 @@ def _ended_with(folder: Path, guess: int, **options: object) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [{"mechanism": "raw"}, {"mechanism": "tiered", "tiers": {"public": 0.2}}])
 def test_the_digest_that_is_shown_does_not_depend_on_refused_counts(
     tmp_path: Path, tallyguard: Tallyguard, release: dict[str, Any]
@@ -492,6 +494,7 @@ def test_a_digest_that_was_shown_is_found_again_and_no_other(tmp_path: Path, tal
     )
 
 
+@pytest.mark.slow
 def test_the_report_says_that_a_run_was_taken_over(tmp_path: Path, tallyguard: Tallyguard) -> None:
     """From which step, and the reason that was given: run.json has it, and so has the record section."""
     from tests.watching.page_text import text_of_page

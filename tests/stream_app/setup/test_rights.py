@@ -11,16 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from stream_app.city import CityOptions, build_city
-from stream_app.cli.app import app
 from stream_app.exceptions import OutputLockedError, SettingsError
 from stream_app.setup.run_folder.durable import FolderLock
 from stream_app.setup.sections import PayloadSettings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.connect.intake import PayloadIntake, open_intake
 from stream_app.starting.demo import paced_messages, prepare, write_audit_schedule
+from tests.stream_app.command_line import called
 
 # What everybody may read: what was published, and what is no secret of a deployment.
 PUBLIC = {
@@ -41,7 +40,7 @@ def umask() -> Iterator[None]:
 
 
 def command(*arguments: object) -> None:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    result = called(*arguments)
     assert result.exit_code == 0, f"{result.output} {result.exception}"
 
 
@@ -57,6 +56,7 @@ def wrongs(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_secret_that_a_command_writes_is_readable_by_others(tmp_path: Path) -> None:
     """From a file of counts to a report: init, connect, run (both formats), priors fit, export, report."""
     given = tmp_path / "given"

@@ -95,6 +95,7 @@ def test_the_page_and_metrics_are_up_while_it_runs_and_gone_after(visit: Visit) 
         urllib.request.urlopen(visitor.address, timeout=5)
 
 
+@pytest.mark.slow
 def test_its_access_token_is_told_opens_the_people_and_is_kept_nowhere(visit: Visit) -> None:
     """A newcomer can ask which release did it; the next demo has another token."""
     report, visitor, _ = visit

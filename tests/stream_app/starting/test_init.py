@@ -14,10 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from accounting.ledgers import epsilon_from_zcdp
-from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.connect.guess import read_counts
 from stream_app.starting.counts.deployment_files import (
@@ -29,7 +27,7 @@ from stream_app.starting.counts.deployment_files import (
 )
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from tests.shared_files import shared
-from tests.stream_app.command_line import invoked
+from tests.stream_app.command_line import called, invoked
 
 WIDE = "date,north,south\n" + "".join(
     f"2026-03-02 {hour:02d}:00,{hour},{'' if hour == 2 else hour + 1}\n" for hour in range(6)
@@ -163,6 +161,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["counts.csv"]
 
 
+@pytest.mark.slow
 def test_melbournes_counts_become_a_deployment(tmp_path: Path) -> None:
     counts, sensors = shared("data/melbourne_pedestrian_hourly.parquet"), "melbourne_sensor_locations.csv"
     status, said = invoked(
@@ -183,11 +182,9 @@ def test_the_noise_is_the_least_that_keeps_what_is_to_be_promised(tmp_path: Path
     stated = re.search(r"cost epsilon ([\d.]+) at delta 1e-06", said)
     assert stated is not None
     document = json.loads(
-        CliRunner()
-        .invoke(
-            app, ["ledger", str(city / "schedule.json"), "--config", str(city / "tallyguard.toml"), "--json"]
-        )
-        .stdout
+        called(
+            "ledger", str(city / "schedule.json"), "--config", str(city / "tallyguard.toml"), "--json"
+        ).stdout
     )
     epsilon = document["differential_privacy"][0]["epsilon"]
     assert epsilon == pytest.approx(float(stated[1]), rel=5e-3)

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from accounting.ledgers import epsilon_from_zcdp
 from models.exceptions import TallyguardError
 from models.releases import Counts as Kind
 from models.releases import Sensor, SensorRegistry
 from stream_app.analysis.preflight import check_files
-from stream_app.cli.app import app
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.declared import require_most_counts
@@ -28,6 +26,7 @@ from stream_app.starting.connect.guess import read_counts
 from stream_app.starting.connect.journal import announced_sensors
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.starting.connect.sensorthings import observation_map
+from tests.stream_app.command_line import called
 
 # As Telraam gives them: 11.2 people of 0.625 of an hour are 7 who were seen, 24 of half an hour are 12.
 TELRAAM = "date,segment_id,pedestrian,uptime\n" + "".join(
@@ -44,7 +43,7 @@ TWICE = {"counts": "passages", "most_counts": 2, **SENSORS}
 
 
 def command(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    result = called(*arguments)
     said = result.output if result.exception is None else f"{result.output} {result.exception}"
     assert result.exit_code == code or (code and isinstance(result.exception, TallyguardError)), said
     return " ".join(said.split())
@@ -96,9 +95,7 @@ def test_telraams_counts_cost_what_the_largest_factor_makes_of_them(city: Path) 
     command(
         "run", *settings, "--input", folder / "messages.jsonl", "--output", folder / "out", "--create-keys"
     )
-    ledger = json.loads(
-        CliRunner().invoke(app, ["ledger", str(folder / "out"), *map(str, settings), "--json"]).stdout
-    )
+    ledger = json.loads(called("ledger", str(folder / "out"), *map(str, settings), "--json").stdout)
     honest = epsilon_from_zcdp(4 * 4 / (2 * 3.0**2), 1e-6)
     assert ledger["differential_privacy"][0]["epsilon"] == pytest.approx(honest)
     assert honest > 2 * epsilon_from_zcdp(4 / (2 * 3.0**2), 1e-6)
@@ -161,7 +158,7 @@ def test_no_door_takes_scaled_counts_for_sensors_that_do_not_declare_them(city: 
             path.unlink()
         found = []
         arguments = ("connect", "files", city / "telraam.csv", "--preset", "telraam", "--config", config)
-        result = CliRunner().invoke(app, list(map(str, (*arguments, "--output", city / "messages.jsonl"))))
+        result = called(*arguments, "--output", city / "messages.jsonl")
         found.append(str(result.exception or ""))
         (city / "empty.jsonl").write_text("")
         run = (
@@ -175,7 +172,7 @@ def test_no_door_takes_scaled_counts_for_sensors_that_do_not_declare_them(city: 
             "--listen",
             "",
         )
-        found.append(str(CliRunner().invoke(app, list(map(str, (*run, "--create-keys")))).exception or ""))
+        found.append(str(called(*run, "--create-keys").exception or ""))
         for door in (
             lambda: announced_sensors(settings, live, "connect.http.map"),
             lambda: Deployment.of(load_settings(kafka)),

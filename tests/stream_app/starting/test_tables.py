@@ -12,9 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from stream_app.cli.app import app
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect import read_archive, resolved_map
@@ -24,7 +22,7 @@ from stream_app.starting.counts.deployment_files import sensor_places
 from stream_app.starting.counts.doubts import NOT_COUNTED
 from stream_app.starting.counts.tables import read_table
 from tests.shared_files import shared
-from tests.stream_app.command_line import invoked
+from tests.stream_app.command_line import called, invoked
 
 FIXTURES = Path(__file__).parent / "connect_fixtures"
 HEADER = ["Zeit", "Straße Süd", "Hafen"]
@@ -339,9 +337,7 @@ def test_guess_prints_a_mapping_with_reasons_that_reads_the_same(tmp_path: Path)
     assert "Straße Süd" in drawn
     assert ">109 (0.0%)<" in drawn
     document = json.loads(
-        CliRunner()
-        .invoke(app, ["connect", "guess", str(path), "--timezone", "Europe/Berlin", "--json"])
-        .stdout
+        called("connect", "guess", str(path), "--timezone", "Europe/Berlin", "--json").stdout
     )
     assert (document["counts"], document["question"], document["mapping"]) == (5, None, said)
     assert [each["people"] for each in document["by_sensor"]] == [28, 109]

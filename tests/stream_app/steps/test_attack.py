@@ -125,6 +125,7 @@ def test_account_workers_show_the_attack_of_one_process(tmp_path: Path, partitio
         assert sorted(parts, key=repr) == sorted(whole.attack.parts, key=repr)
 
 
+@pytest.mark.slow
 def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
     """Other counts from the same sensors, and another noise key: the same attack, and not a trivial one."""
     messages = messages_of_a_day(STEPS, 3)

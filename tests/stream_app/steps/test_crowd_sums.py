@@ -89,6 +89,7 @@ IN_DOUBT = Settings.model_validate(
 )
 
 
+@pytest.mark.slow
 def test_partitions_of_people_decide_over_windows_in_the_crowd_as_one_process() -> None:
     """With what windows count in each step among the sums, also in the decisions that are kept."""
     rng = np.random.default_rng(4)

@@ -239,6 +239,7 @@ def test_steps_from_before_the_check_are_held_to_the_rule_as_raised(
     assert verdict_on((before,), {}, limit, ceilings=CeilingKind(KAPPA)).answer is MayPublish.OPEN
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run_that_got_its_check_late_answers_for_all_steps(
     both: tuple[Seen, Seen], tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     yield Deployment(tmp_path_factory.mktemp("deployment"))
 
 
+@pytest.mark.slow
 def test_a_folder_is_shown_as_its_engine_showed_it(deployment: Deployment) -> None:
     """Figures, history, week, past steps, and who is at which level are the same, from the files alone."""
     (live, live_people), (read, read_people) = deployment.live, deployment.read
