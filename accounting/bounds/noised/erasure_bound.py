@@ -109,6 +109,7 @@ _MOST_FRONTIER = 4e9  # operations over all kept sets; some seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 _ROUNDED_UP = 1.0 + 1e-9
 _SAMPLED = 8  # sets by which it is estimated what all of them would give
+_MANY = 64  # of which the optima are not written down for nothing
 _LEAST_GAIN = 1e-3  # for which all sets are looked at
 _LEAST_SHARE = 0.01  # of what others say that the counts added: the same
 
@@ -219,11 +220,11 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
         gain = others - min(success, float(divergence_root(nats, guess)))
         return gain <= max(_LEAST_GAIN, _LEAST_SHARE * (others - without))
 
-    if everything is None:  # the sets looked at are together no likelier than so many of the likeliest one
-        likeliest = float(np.maximum(sensors.reveal, 1.0 - sensors.reveal).prod())
-        share = min(1.0, _ROUNDED_UP * most * likeliest)
-        if lowers_little(np.zeros((1, 2)), np.array([share]), 1.0 - share):
-            return None
+    # The sets looked at are together no likelier than so many of the likeliest one.
+    likeliest = float(np.maximum(sensors.reveal, 1.0 - sensors.reveal).prod())
+    share = min(1.0, _ROUNDED_UP * most * likeliest)
+    if lowers_little(np.zeros((1, 2)), np.array([share]), 1.0 - share):
+        return None
     sets = likeliest_sets(sensors.reveal, most)
     are_all = len(sets.probability) == 2**sensors.reveal.size
     rest = 0.0 if are_all else max(0.0, 1.0 - float(sets.probability.sum()))
@@ -232,9 +233,12 @@ def erasure(question: Question, guess: float, raw_success: float, raw_nats: floa
     for_all = usable_order(
         question.exposure, question.mistakes, question.effort, _MOST_OPERATIONS / len(sets.kept)
     )
-    if everything is None and len(sets.kept) > _SAMPLED:
+    if len(sets.kept) > (_SAMPLED if everything is None else _MANY):
         some, weight = _spread(sets.probability)
-        if lowers_little(_values(question, sensors, sets.kept[some], guess, for_all), weight, rest):
+        few = _values(question, sensors, sets.kept[some], guess, for_all)
+        if everything is not None:
+            _lower_to_optima(few, everything, sensors, sets.kept[some])
+        if lowers_little(few, weight, rest):
             return None
     values = _all_values(question, sensors, sets, guess, for_all)
     if everything is not None:

@@ -22,6 +22,7 @@ from accounting.bounds.patterns.raw_success_kernel import Outside, unobserved
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
 from tests import ROOT
+from tests.accounting.bounds.kept_sets import all_kept_sets
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, optimum, raw_channels, window_optimum
 from tests.accounting.exposures import (
@@ -66,7 +67,8 @@ def question(exposure: Exposure, mistakes: int, bound: Bound) -> Question:
 
 def value(exposure: Exposure, mistakes: int, bound: Bound) -> float | None:
     """The bound's answer, a probability where there is one."""
-    found = bound.compute(question(exposure, mistakes, bound))
+    with all_kept_sets():
+        found = bound.compute(question(exposure, mistakes, bound))
     assert found is None or (isfinite(found) and 0.0 <= found <= 1.0)
     return found
 

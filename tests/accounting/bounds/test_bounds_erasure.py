@@ -16,6 +16,7 @@ from accounting.bounds.noised import erasure_bound
 from accounting.bounds.noised.erasure_bound import erasure, likeliest_sets, sensor_steps
 from accounting.bounds.protocol import Question
 from models.mechanisms import Suppressed
+from tests.accounting.bounds.kept_sets import all_kept_sets
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum
 from tests.accounting.exposures import exposure_to, gaussian, koga_chain, noised_case, raw_exposure, step_of
@@ -24,6 +25,7 @@ from tests.shared_files import shared
 seeds = st.integers(0, 2**32 - 1)
 
 
+@all_kept_sets()
 def test_erasure_bound_gives_the_reference_by_enumeration() -> None:
     for row in json.loads(shared("reference/gaussian_erasure.json").read_text())["cases"]:
         schedule = [step_of(s["sensors"], [gaussian(s["sigma"])] * len(s["sensors"])) for s in row["steps"]]
@@ -50,11 +52,13 @@ def test_no_bound_is_below_the_optimum_under_discrete_noise(seed: int, sigmas: l
     assert abs(joint.sum() - 1) < 1e-9
     for mistakes in range(len(case.labels)):
         truth = optimum(everything, channels, mistakes)
-        audit = audit_exposure(exposure, mistakes)
+        with all_kept_sets():
+            audit = audit_exposure(exposure, mistakes)
         for name, bound in audit.bounds.model_dump().items():
             assert bound is None or truth <= bound + 1e-8, f"{name}: {bound} below the optimum {truth}"
 
 
+@all_kept_sets()
 def test_erasure_bound_falls_from_the_raw_bound_to_the_baseline() -> None:
     """In sigma: never rising, equal to the raw optimum without noise, to the baseline with a lot of it."""
     start, matrix = koga_chain(6, 0.2)
@@ -93,14 +97,7 @@ def test_likeliest_sets_are_the_likeliest_and_all_of_them_when_few() -> None:
     assert np.allclose(np.sort(few.probability), np.sort(every.probability)[-5:], rtol=1e-14)
 
 
-@pytest.fixture
-def look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at all sets, however little they may lower."""
-    monkeypatch.setattr(erasure_bound, "_LEAST_GAIN", -1.0)
-    monkeypatch.setattr(erasure_bound, "_LEAST_SHARE", -10.0)
-
-
-@pytest.mark.usefixtures("look_at_all")
+@all_kept_sets()
 def test_sets_not_enumerated_are_charged_at_the_raw_bound() -> None:
     start, matrix = koga_chain(6, 0.2)
     exposure = exposure_to(start, matrix, [step_of([2], [gaussian(1.0)])] * 8)
