@@ -47,10 +47,10 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int, of_personas: bool = 
     """One random run, and silence after it; counts reasons, and people cleared by the bound at levels."""
     rng = np.random.default_rng(seed)
     own = 0.1 if rng.random() < 0.2 else 0.0
-    people = deciding.people(rng, int(rng.choice([20, 150])), LOCATIONS, own_starts=own)
+    people = deciding.people(rng, int(rng.choice([20, 60])), LOCATIONS, own_starts=own)
     horizon = deciding.random_settings(rng, sharpen=rng.random() < 0.7, sharpen_above=0.0)
     limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
-    work = int(rng.integers(1, 200)) * 10**7 if rng.random() < 0.7 else 0
+    work = int(rng.integers(1, 200)) * 10**6 if rng.random() < 0.7 else 0
     adversary = CrowdAdversary(known=int(rng.choice([0, 5])), companions=int(rng.random() < 0.2))
     if of_personas:
         people = replace(

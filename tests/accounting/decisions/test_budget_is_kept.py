@@ -34,7 +34,7 @@ def check_run(
     people = deciding.people(rng, 40, LOCATIONS, own_starts=0.1 if rng.random() < 0.2 else 0.0)
     horizon = deciding.random_settings(rng, sharpen=rng.random() < 0.5, question=question)
     limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
-    work = int(rng.integers(1, 200)) * 10**7 if rng.random() < 0.7 else 0
+    work = int(rng.integers(1, 200)) * 10**6 if rng.random() < 0.7 else 0
     accountant = ContinuousAccountant(people, replace(horizon, operations=work, decided=limit))
     search = SearchSettings(exact_up_to=int(rng.choice([1, 64])), rounds=int(rng.integers(1, 5)))
     schedule = [deciding.random_sensors(rng, LOCATIONS) for _ in range(steps)]

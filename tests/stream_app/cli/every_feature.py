@@ -101,7 +101,7 @@ def make(folder: Path, features: Iterable[Feature], *, on_kafka: bool, **changes
         "origin": start,
         "listen": "",
         "attack_draws": 16,
-        "sampled_above": 0.1,
+        "sampled_above": 0.9,  # of hardly anybody: draws take a tenth of a second a person
         "sharpen": False,
         "noise_key": "noise.key",
         "pseudonym_key": "pseudonym.key",
