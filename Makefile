@@ -78,10 +78,12 @@ test-fast: install-dev ## the tests that take less than two minutes together
 
 lint: docs style ## ruff, mypy --strict on the packages, and the documentation's links
 
+# What mypy finds is kept by contents in the user's cache, as kernels are: a fresh clone checks what has changed since.
+KEPT_TYPES = --cache-dir "$${XDG_CACHE_HOME:-$${HOME:-/tmp}/.cache}/tallyguard/mypy"
 style: install-dev ## ruff and mypy --strict, of a user's file too; the site is built by a test
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
-	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard -p experiments -p benchmarks -m tests.tallyguard.typed_user
+	@$(BIN)/mypy $(KEPT_TYPES) --strict -p models -p accounting -p stream_app -p tallyguard -p experiments -p benchmarks -m tests.tallyguard.typed_user
 
 docs: install-dev ## the documentation as a site, in site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
