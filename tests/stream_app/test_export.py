@@ -105,6 +105,7 @@ def test_the_frictionless_library_finds_the_package_valid(out: Path, tmp_path: P
         assert not frictionless.validate(str(tmp_path / "datapackage.json")).valid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_people", [True, False])
 def test_the_catalogue_record_keeps_to_dcat_ap_3_and_states_what_was_promised(
     out: Path, tmp_path: Path, *, of_people: bool

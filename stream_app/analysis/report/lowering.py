@@ -123,7 +123,8 @@ def load_priors(
     registry = with_recorded_windows(folder, registry)
     is_own = is_kept(folder, people)
     pseudonyms = people.people if is_own else load_pseudonym_key(settings, folder).pseudonyms(people.people)
-    asked = settings.asked(settings.question).asked_of(as_accounted(folder, people))
+    own = people if population is None else as_accounted(folder, people)
+    asked = settings.asked(settings.question).asked_of(own)
     return Priors(asked, registry, pseudonyms, is_own)
 
 

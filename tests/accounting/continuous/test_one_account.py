@@ -160,6 +160,7 @@ def test_an_account_is_one_group_until_the_work_of_shares_reaches_differently_fa
     assert 0 < scarce.one.not_reached < 90
 
 
+@pytest.mark.slow
 def test_whom_a_first_look_left_open_all_get_a_closer_one_before_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -113,6 +113,7 @@ def horizon_of(log: Log, steps: list[StepSchedule]) -> float:
     return horizon_risk(seen, *log.horizon, log.mistakes, in_hindsight=True).certified
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", REFERENCE)
 def test_the_reference_cases(number: int) -> None:
     """At the moment and in hindsight, held against numbers enumerated elsewhere."""

@@ -180,6 +180,7 @@ def weighed(simulation: WindowSimulation, case: dict[str, Any]) -> Floats:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 def test_an_attack_on_windows_decodes_what_was_published_as_the_reference(number: int) -> None:
     """Every step's posterior law and the likeliest path, from states of a place and the counts so far."""

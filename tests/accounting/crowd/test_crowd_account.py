@@ -327,6 +327,7 @@ def varied_steps(count: int) -> list[StepSchedule]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("companions", [0, 1])
 def test_a_snapshot_brings_an_account_on_to_the_bit(companions: int) -> None:
     """Both accounts, the others' states, levels; another adversary's snapshot is refused."""

@@ -101,6 +101,7 @@ def test_laws_are_those_of_all_movements_written_down() -> None:
         assert found.seen.sum(axis=0) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_counts_as_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rare values show which counts a person is in, and cut ones are added: higher, and never below."""
     instances = [random_instance(rng, target_among=True) for rng in randoms(7, 25)]

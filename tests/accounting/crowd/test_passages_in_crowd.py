@@ -29,6 +29,7 @@ def people_of(count: int, moves: list[list[float]]) -> Population:
     return Population.pack([MovementPrior.from_dense(f"p{k}", np.array(moves)) for k in range(count)])
 
 
+@pytest.mark.slow
 def test_no_adversary_beats_a_ceiling_of_passages_among_people_who_are_counted_once() -> None:
     """Among 20 to 60 alike, of whom some are counted once by chance and the others as often as may be.
 

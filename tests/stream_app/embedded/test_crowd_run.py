@@ -103,6 +103,7 @@ def last_summary(folder: Path) -> RiskSummary:
     return [RiskSummary.model_validate_json(line) for line in lines if '"risk_summary"' in line][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_the_work")
 def test_both_ceilings_stand_in_the_files_of_a_run(tmp_path: Path) -> None:
     """Those of the accounts, of everybody, with what is presumed; nothing of it without the setting."""

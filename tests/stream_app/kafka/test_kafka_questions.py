@@ -99,6 +99,7 @@ def worker_of(folder: Path, steps: int, **asked: object) -> tuple[list[Partition
     return partitions, shown
 
 
+@pytest.mark.slow
 def test_workers_say_of_each_question_what_they_say_of_it_alone(tmp_path: Path) -> None:
     """In each partition and over both; a worker goes on from a snapshot as if nothing had happened."""
     partitions, shown = worker_of(tmp_path / "all", 6, **QUESTIONS)

@@ -103,6 +103,7 @@ def at(building: Building, day: int, hour: float) -> int:
     return int((24 * day + hour) * 60 / building.step_minutes)
 
 
+@pytest.mark.slow
 def test_a_building_becomes_a_deployment_that_checks(folder: Path) -> None:
     """With its noise, questions and a plan; what fewer than three people use is not released."""
     office, said = folder / "office", (folder / "said").read_text()

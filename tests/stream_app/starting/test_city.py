@@ -61,6 +61,7 @@ def test_sensors_count_exactly_the_people_at_their_location(city: City) -> None:
             assert message.count == int(np.isin(step.locations, sensor.locations).sum())
 
 
+@pytest.mark.slow
 def test_at_night_people_are_at_home_and_at_noon_they_are_not() -> None:
     """Five of six sleep at home at four; at noon most commuters are at work or lunch."""
     city = build_city(CityOptions(people=3000, seed=3))

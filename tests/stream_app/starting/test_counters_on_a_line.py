@@ -124,6 +124,7 @@ def test_an_accuracy_leaves_the_noise_of_moves_alone(tmp_path: Path, within: Seq
     assert status == 0 and "0 messages rejected" in said, said
 
 
+@pytest.mark.slow
 def test_people_who_are_counted_again_are_declared_so_on_a_line_too(tmp_path: Path) -> None:
     status, said = init(tmp_path, LISTED, "--most-counts", 3)
     assert status == 0, said

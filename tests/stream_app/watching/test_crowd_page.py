@@ -89,6 +89,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return Shown(tmp_path_factory.mktemp("shown") / "out", **CROWD, **HOURLY, **all_the_work)
 
 
+@pytest.mark.slow
 def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Shown, tmp_path: Path) -> None:
     """As they stand in the files; infinite where they are not computed."""
     crowd = shown.summary.crowd

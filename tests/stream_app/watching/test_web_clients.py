@@ -148,6 +148,7 @@ def test_whatever_bytes_come_the_server_answers_or_hangs_up(
     assert b"Traceback" not in answer
 
 
+@pytest.mark.slow
 def test_who_does_not_finish_a_request_is_told_and_cut_off(
     web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_kept_connection_serves_request_after_request_and_is_let_go_when_idle(
     assert rest(client) == b""
 
 
+@pytest.mark.slow
 def test_who_reads_too_slowly_is_cut_off_and_holds_little(
     web: WebServer, board: StatusBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
