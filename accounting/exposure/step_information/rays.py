@@ -27,7 +27,8 @@ from models.mechanisms import (
     Versions,
     truncated_mass,
 )
-from models.numerics.arrays import Floats
+from models.numerics.arrays import Floats, Integers
+from models.numerics.jit import jit
 
 MOST_OUTPUTS = 64  # of one count in the horizon; a wider noise's are joined by their neighbours
 FEW_OUTPUTS = 7  # of one count before it
@@ -167,28 +168,41 @@ def few_rays(mechanism: Mechanism, outputs: int, chance: float) -> Rays:
     Construct Polar Codes*, from above).
     """
     rays = rays_of(mechanism)  # type: ignore[arg-type]
-    weight, theta = rays.weight, rays.theta
-    count = weight.size
-    if count <= outputs:
+    if rays.weight.size <= outputs:
         return rays
-    p = min(max(chance, 0.02), 0.98)
-    counted, not_counted = 2.0 * p * theta, 2.0 * (1.0 - p) * (1.0 - theta)
-    known = (counted**2 / p + not_counted**2 / (1.0 - p)) / (counted + not_counted)
+    kept = _best_kept(rays.weight, rays.theta, outputs, min(max(chance, 0.02), 0.98))
+    return _spread(rays, np.unique(kept).tolist())
+
+
+@jit
+def _best_kept(weight: Floats, theta: Floats, outputs: int, p: float) -> Integers:
+    """The positions of the outputs to keep, the last one first; some may be named twice."""
+    count = weight.size
+    known, least, lower = np.empty(count), np.full(count, np.inf), np.empty(count)
+    for k in range(count):
+        counted, not_counted = 2.0 * p * theta[k], 2.0 * (1.0 - p) * (1.0 - theta[k])
+        both = counted * counted / p + not_counted * not_counted / (1.0 - p)
+        known[k] = both / (counted + not_counted)
     # the loss between two kept outputs, from sums over all outputs up to each
-    mass, moment, at_best = (np.cumsum(each) for each in (weight, weight * theta, weight * known))
-    low, high = np.triu_indices(count, 1)
-    inside = mass[high - 1] - mass[low]
-    above = (moment[high - 1] - moment[low] - theta[low] * inside) / (theta[high] - theta[low])
-    chord = known[low] * (inside - above) + known[high] * above
-    cost = np.full((count, count), np.inf)
-    cost[low, high] = np.maximum(chord - (at_best[high - 1] - at_best[low]), 0.0)
-    least, before = np.full(count, np.inf), []
+    mass, moment, at_best = np.cumsum(weight), np.cumsum(weight * theta), np.cumsum(weight * known)
+    cost = np.empty((count, count))
+    for low in range(count):
+        for high in range(low + 1, count):
+            inside = mass[high - 1] - mass[low]
+            above = (moment[high - 1] - moment[low] - theta[low] * inside) / (theta[high] - theta[low])
+            chord = known[low] * (inside - above) + known[high] * above
+            cost[high, low] = max(chord - (at_best[high - 1] - at_best[low]), 0.0)
+    before = np.zeros((outputs - 1, count), np.int64)
     least[0] = 0.0
-    for _ in range(outputs - 1):
-        total = least[:, np.newaxis] + cost
-        before.append(total.argmin(axis=0))
-        least = total.min(axis=0)
-    kept = [count - 1]
-    for each in reversed(before):
-        kept.append(int(each[kept[-1]]))
-    return _spread(rays, sorted(set(kept)))
+    for chosen in range(outputs - 1):
+        for high in range(count):
+            lower[high] = np.inf
+            for low in range(high):
+                total = least[low] + cost[high, low]
+                if total < lower[high]:
+                    lower[high], before[chosen, high] = total, low
+        least, lower = lower, least
+    kept = np.full(outputs, count - 1)
+    for place in range(1, outputs):
+        kept[place] = before[outputs - 1 - place, kept[place - 1]]
+    return kept
