@@ -316,7 +316,10 @@ def _stacked(channels: Sequence[Rays]) -> tuple[Integers, Floats, Floats]:
 
 def _at(tables: LevelTables, channels: Sequence[int]) -> LevelTables:
     """Some of the channels."""
-    taken: list[Any] = [array[np.array(channels, np.int64)] for array in tables]
+    if list(channels) == list(range(len(tables.size))):
+        return tables
+    at = np.array(channels, np.int64)
+    taken: list[Any] = [array[at] for array in tables]
     return LevelTables(*taken)
 
 
