@@ -69,7 +69,7 @@ class PlannedStep:
             "attack": None
             if self.attack is None or risks is crowd
             else {end: getattr(self.attack, end) for end in _ATTACK},
-            **({} if self.sampled is None else {"sampled": self.sampled.model_dump(mode="json")}),
+            **({"sampled": self.sampled.model_dump(mode="json")} if self.sampled and risks.people else {}),
             **{name: _risks(each) for name, each in beside.items()},
         }
 

@@ -521,6 +521,18 @@ def test_accuracies_that_cannot_be_are_refused_in_a_sentence(
         assert words in " ".join(capsys.readouterr().err.split())
 
 
+def test_without_priors_no_risk_is_told_by_sampling_either(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TALLYGUARD_SAMPLED_ABOVE", "0.1")
+    steps = [{"sensors": [0], "mechanism": "gaussian", "sigma": 2.0}] * 2
+    (files / "noised.json").write_text(json.dumps({"steps": steps}))
+    own = ("plan", files / "noised.json", "--config", write_locations(files), "--json")
+    assert call(monkeypatch, *own) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(step["risk"], step.get("sampled")) for step in found["steps"]] == [(None, None)] * 2
+
+
 def write_locations(files: Path) -> Path:
     (files / "locations.txt").write_text("".join(f"{name}\n" for name in NAMES))
     (files / "without.toml").write_text('locations = "locations.txt"\n')
