@@ -79,7 +79,8 @@ test-fast: install-dev ## the tests that take less than two minutes together
 lint: docs style ## ruff, mypy --strict on the packages, and the documentation's links
 
 # What mypy finds is kept by contents in the user's cache, as kernels are: a fresh clone checks what has changed since.
-KEPT_TYPES = --cache-dir "$${XDG_CACHE_HOME:-$${HOME:-/tmp}/.cache}/tallyguard/mypy"
+KEPT_TYPES = --cache-dir "$$(own="$${XDG_CACHE_HOME:-$${HOME:-.mypy_cache}/.cache}/tallyguard/mypy"; \
+	mkdir -p "$$own" 2>/dev/null && test -w "$$own" && echo "$$own" || echo .mypy_cache)"
 style: install-dev ## ruff and mypy --strict, of a user's file too; the site is built by a test
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))

@@ -141,7 +141,7 @@ def test_people_in_lanes_find_the_bits_of_the_loops_over_entries(people: int, de
         priors.append(MovementPrior.from_dense(f"p{i}", matrices, own))
     population = Population.pack(priors, names)
     labels = rng.integers(0, 3, (7, 50)).astype(np.int32)
-    likelihood = rng.random((people, 7, 3))
+    likelihood = rng.random((people, 7, 3)) * rng.choice([1.0, 1e-60], (people, 1, 1))
     likelihood[::5, 4] = 0.0
     decoded, loops = empty_decoded(people, 7), new_recursion(7, 20)
     smallest = smallest_entries(population.arrays)
@@ -169,15 +169,26 @@ def test_likelihoods_too_small_for_full_digits_lose_nothing(places: int) -> None
     assert np.array_equal(scaled.path, plain.path)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
 @pytest.mark.parametrize("density", [0.3, 1.0])
 @pytest.mark.parametrize("places", [9, 20])
-def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: float, places: int) -> None:
+def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(
+    density: float, places: int, scale: float
+) -> None:
+    """Also where a product of all that the steps were scaled by is no double any more."""
     rng = np.random.default_rng(5)
     people, steps = 150, 7
     population = random_population(rng, people, places, density)
     labels = rng.integers(0, 3, (steps, 50)).astype(np.int32)
-    likelihood = rng.random((people, steps, 3))
+    plain = rng.random((people, steps, 3))
+    likelihood = plain * scale
     decoded = decode(population, labels, likelihood, first_slot=1)
+    expected = decode(population, labels, plain, first_slot=1)
+    for found, own in (
+        (decoded.log_likelihood, expected.log_likelihood),
+        (decoded.log_path, expected.log_path),
+    ):
+        assert np.allclose(found, own + steps * np.log(scale), rtol=1e-13)
     filtering = Filtering(population, first_slot=1)
     for t in range(steps):
         filtering.observe(labels[t], likelihood[:, t])
