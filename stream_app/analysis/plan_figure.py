@@ -44,7 +44,7 @@ def draw_risk(plan: ReleasePlan, axes: Any) -> None:
     for name, values in _means(plan):
         axes.plot(steps, values, label=name, color="#555555", linestyle=_DASHES[name], marker=".")
     axes.set(ylabel="certified risk", ylim=(0, 1.02), title=f"Risk of {plan.people:,} people after each step")
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the lines, none of which it hides
 
 
 def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:
