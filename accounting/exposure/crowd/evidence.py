@@ -117,13 +117,16 @@ def outputs_among(variance: float, noise: NoiseLaw | None, shown: float, most_co
         added, left_out = noise.probabilities, 2.0 * noise.truncated_mass
     mean, worth = min(4.0 * variance, float(MOST_BITS)), _worth_among(added.tobytes(), most_counts)
     at_odds = np.minimum.accumulate(np.minimum(shown, _mean_over_numbers(mean, worth) + _ROUNDING))
-    inverse = 1.0 / _odds()[:0:-1]
-    odds = np.concatenate(([0.0], inverse, _odds()))
-    worth = np.concatenate(([1.0], 1.0 - inverse + inverse * at_odds[:0:-1], at_odds))  # of a reflected sum
-    kept = _convex(odds, worth)
-    odds, slope = odds[kept], np.diff(worth[kept]) / np.diff(odds[kept])
-    absent = np.maximum(0.0, np.diff(np.concatenate(([-1.0], slope, [0.0]))))
-    return np.append(absent, 0.0), np.append(absent * odds, worth[-1]), left_out
+    # Sums and their mirror images: odds below 1 mirror those above, and are not computed, because
+    # ``1 - g + g e(1 / g)`` rounds away what tiny odds say. At 1 ``e`` lies below each chord to its mirror.
+    odds = _odds()
+    at_odds[0] = ((2.0 * at_odds + odds - 1.0) / (odds + 1.0)).min()
+    kept = _convex(odds, at_odds)
+    slope = np.append(np.diff(at_odds[kept]) / np.diff(odds[kept]), 0.0)
+    less = np.maximum(0.0, np.diff(slope))
+    more, even = less * odds[kept[1:]], max(0.0, 1.0 - at_odds[0] + 2.0 * slope[0])
+    absent = np.concatenate((at_odds[-1:], more[::-1], [even], less, [0.0]))
+    return absent, absent[::-1].copy(), left_out
 
 
 def _convex(odds: Floats, worth: Floats) -> list[int]:

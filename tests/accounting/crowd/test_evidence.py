@@ -78,13 +78,13 @@ def check(rng: np.random.Generator) -> None:
     for often in range(1, most_counts + 1):
         none = np.zeros(often)
         exact = worth(np.append(law, none), np.append(none, law))
-        assert (exact <= worth(absent, present) + 1e-10).all()
+        assert (exact <= worth(absent, present) + 1e-12).all()
 
 
 @pytest.mark.slow
 def test_no_sum_of_bits_is_worth_more_than_its_channel() -> None:
     """Every odds, both ways round, raw and under noise, of people who may be counted again."""
-    for seed in range(1_000):
+    for seed in (21_056, 25_837, *range(1_000)):  # in the first two rounding once won 4e-10
         check(np.random.default_rng(seed))
 
 
