@@ -76,9 +76,9 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int, of_personas: bool = 
 def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it() -> None:
     """All kinds of limits, adversaries and searches."""
     settled: Counter[str] = Counter()
-    for seed in range(8):
+    for seed in range(24):
         settled += check_run(seed, in_hindsight=seed % 4 == 0, steps=8)
-    assert settled["cleared"] > 0
+    assert settled["cleared"] > 100
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -55,13 +56,11 @@ def use(before: str = "", **environment: str | None) -> tuple[str, str]:
 
 
 @pytest.fixture
-def open_path(tmp_path: Path) -> Path:
-    """A folder that another user reaches, too."""
-    for each in (tmp_path, *tmp_path.parents):
-        if each == Path(tempfile.gettempdir()):
-            break
-        each.chmod(0o755)
-    return tmp_path
+def open_path() -> Iterator[Path]:
+    """A folder that another user reaches, too; pytest closes its own to others whenever it begins."""
+    with tempfile.TemporaryDirectory() as reachable:
+        Path(reachable).chmod(0o755)
+        yield Path(reachable)
 
 
 def folder_for(path: Path, owner: int = 0, mode: int = 0o755) -> Path:

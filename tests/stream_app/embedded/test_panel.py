@@ -11,7 +11,7 @@ import time
 import urllib.request
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -173,18 +173,17 @@ def test_lines_that_are_no_places_are_counted_and_not_shown(
 
 def test_a_panel_that_others_may_read_is_refused(tmp_path: Path) -> None:
     """Before anything is made, by run and by check; a file that is not there yet is an empty one."""
-    panel = private(tmp_path / "panel.jsonl", [])
-    panel.chmod(0o644)
-    for folder in (tmp_path, *tmp_path.parents):  # nobody gets through a closed one
-        if folder == Path(gettempdir()):
-            break
+    with TemporaryDirectory() as reachable:  # nobody gets through pytest's own folder
+        folder = Path(reachable)
         folder.chmod(0o755)
-    with pytest.raises(SettingsError, match=r"panel must be readable by its owner only, got .*chmod 600"):
-        watched(tmp_path / "out", panel)
+        panel = private(folder / "panel.jsonl", [])
+        panel.chmod(0o644)
+        with pytest.raises(SettingsError, match=r"panel must be readable by its owner only, got .*chmod 600"):
+            watched(tmp_path / "out", panel)
+        (folder / "t.toml").write_text('panel = "panel.jsonl"\n')
+        assert load_settings(folder / "t.toml").panel == panel
+        found = check_files(config=folder / "t.toml")
     assert not (tmp_path / "out").exists()
-    (tmp_path / "t.toml").write_text('panel = "panel.jsonl"\n')
-    assert load_settings(tmp_path / "t.toml").panel == panel
-    found = check_files(config=tmp_path / "t.toml")
     assert [each.subject for each in found if each.level == "problem"] == ["panel"]
     heard, registry, _ = watched(tmp_path / "later", tmp_path / "none.jsonl")
     assert heard.events == [PanelChecked(0, 1.0, is_refuted=False)]
