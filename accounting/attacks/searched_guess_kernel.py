@@ -64,7 +64,7 @@ def searched_success(
     """
     steps, places = unseen.shape
     constants = min(places, _MOST_CONSTANTS)
-    least_for_constants = least * constants / SEARCHED_FROM
+    least_for_constants = least * max(1.0, constants / SEARCHED_FROM)  # of others there is no evidence
     weight = np.empty((steps, places))
     guess = np.zeros((SEARCHED_FROM, steps), np.int64)
     memory = new_ascent_memory(steps, mistakes, places)

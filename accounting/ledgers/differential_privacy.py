@@ -310,7 +310,8 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
         return alpha * rho + (-math.log(delta) - math.log(alpha)) / (alpha - 1.0) + math.log1p(-1.0 / alpha)
 
     # The minimiser of the classical bound rho + 2 sqrt(rho ln(1/delta)); this bound's is near it.
-    around = 0.5 * math.log(-math.log(delta) / rho)
+    # Not so far below that alpha would round to 1.
+    around = max(-25.0, 0.5 * math.log(-math.log(delta) / rho))
     return max(0.0, epsilon(_minimise(epsilon, around - 5.0, around + 5.0)))
 
 

@@ -266,7 +266,8 @@ def own_count_information(law: Floats, noise: Floats) -> float:
     """``I(n; n + Z)`` nats for an own count of law ``law`` (L + 1,) and a noise ``noise`` (n,), exactly.
 
     Sums ``x - ln(1 + x)`` of the relative difference ``x`` of the mixture from each shifted noise: it is
-    never negative, so nothing cancels.
+    never negative, so nothing cancels. Of ``x`` near -1 the logarithm is that of the ratio, because ``1 + x``
+    loses it: of a count that hardly ever comes, little else is seen where the noise is small.
     """
     counts = np.flatnonzero(law > 0.0)
     mixture = np.zeros(noise.size + law.size - 1)
@@ -277,12 +278,16 @@ def own_count_information(law: Floats, noise: Floats) -> float:
         seen = mixture[count : count + noise.size]
         possible = noise > 0.0
         excess = (seen[possible] - noise[possible]) / noise[possible]
-        own = float((noise[possible] * (excess - np.log1p(excess))).sum())
+        ratio = np.maximum(seen[possible] / noise[possible], law[count])  # where their product is no double
+        surprise = np.where(excess < -0.5, np.log(ratio), np.log1p(np.maximum(excess, -0.5)))
+        own = float((noise[possible] * (excess - surprise)).sum())
         mixture_outside = mixture.copy()
         mixture_outside[count : count + noise.size][possible] = 0.0
         outside = float(mixture_outside.sum())  # the changes sum to minus this mass
         total += float(law[count]) * (own + outside)
-    return max(0.0, min(total * (1.0 + _NUMERIC_MARGIN), float(entr(law[counts]).sum())))
+    others = np.delete(law, np.argmax(law))  # the likeliest is what they leave of 1, or it would lose them
+    entropy = float(entr(others).sum() - xlog1py(1.0 - others.sum(), -others.sum()))
+    return max(0.0, min(total * (1.0 + _NUMERIC_MARGIN), entropy))
 
 
 # What several values of one count, each published with noise of its own, reveal about one person.

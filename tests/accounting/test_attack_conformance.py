@@ -56,6 +56,21 @@ def test_on_raw_counts_it_stays_below_the_exact_optimum(attack: Attack, seed: in
             assert result.low <= highest + 1e-12
 
 
+@pytest.mark.parametrize("places", [2, 3, 4])
+def test_a_move_of_any_rarity_does_not_lift_it_above_the_optimum(attack: Attack, places: int) -> None:
+    """Patterns of hits from those that matter to those that hardly ever come, which nobody looks at."""
+    labels = np.zeros((5, places), dtype=np.int32)
+    labels[0, 1] = labels[1, 0] = labels[2, 0] = 1
+    for rare in np.geomspace(1e-8, 1e-2, 45):
+        matrix = np.full((places, places), 0.5 / (places - 1)) + (0.5 - 0.5 / (places - 1)) * np.eye(places)
+        matrix[0] = (1.0 - rare) / (places - 1)
+        matrix[0, 0] = rare
+        case = Case(np.linspace(0.8, 0.2, places) / places * 2.0, matrix[np.newaxis], labels)
+        highest = optimum(all_paths(case.start, case.matrices, 5), raw_channels(labels), 1)
+        result = attack.success(Target(case_exposure(case), 1, 100, confidence=SURE))
+        assert result is not None and result.low <= highest + 1e-12
+
+
 @given(seeds)
 @settings(max_examples=10)
 def test_noise_does_not_help_it(attack: Attack, seed: int) -> None:

@@ -193,7 +193,7 @@ def expected_under_erasure(question: Question) -> Erasure | None:
     nats = float(question.exposure.renewal_nats.sum())
     guess = question.guess.best
     known = question.values(Scope.RAW).values()
-    return erasure(question, guess, min(divergence_root(nats, guess), *known), nats)
+    return erasure(question, guess, min([divergence_root(nats, guess), *known]), nats)
 
 
 def _least_of_others(question: Question, raw_success: float) -> float:

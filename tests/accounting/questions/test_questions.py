@@ -87,7 +87,7 @@ def random_question(rng: np.random.Generator, cycle: int) -> Question:
     return Question("asked", groups, weights)
 
 
-EFFORTS = (Effort(patterns=0, vectors=1), Effort(vectors=2), Effort(vectors=16))
+EFFORTS = (Effort(patterns=0, vectors=1), Effort(vectors=0), Effort(vectors=2), Effort(vectors=16))
 
 
 def check(rng: np.random.Generator) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from models.mechanisms import Gaussian, most_revealed
 from models.noise import own_count_information, shift_probability
@@ -57,6 +60,29 @@ def test_information_is_that_of_the_joint_law(weights: list[float], sigma: float
     found = own_count_information(law, noise)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
     assert found <= most_revealed(Gaussian(sigma), law.size - 1) + 1e-12 or law.size == 1
+
+
+def information_in_decimals(law: list[float], noise: NDArray[np.float64]) -> Decimal:
+    """The same with 60 digits; what the likeliest count leaves of 1 is exactly the others."""
+    with localcontext(prec=60):
+        chance = list(map(Decimal, law))
+        chance[int(np.argmax(law))] += 1 - sum(chance)
+        mass = list(map(Decimal, noise.tolist()))
+        seen = [Decimal(0)] * (len(mass) + len(law) - 1)
+        pairs = [(n, k) for n in range(len(law)) for k in range(len(mass)) if mass[k] > 0 and chance[n] > 0]
+        for n, k in pairs:
+            seen[n + k] += chance[n] * mass[k]
+        return sum((chance[n] * mass[k] * (mass[k] / seen[n + k]).ln() for n, k in pairs), Decimal(0))
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.1, 0.3, 1.0, 8.0])
+@pytest.mark.parametrize("rare", [1e-30, 1e-20, 1e-17, 1.6e-16, 5e-16, 3e-14, 1e-9, 1e-3])
+def test_a_count_that_hardly_ever_comes_is_not_rounded_away(sigma: float, rare: float) -> None:
+    noise = discrete_gaussian_table(sigma).probabilities
+    for law in ([1.0 - rare, rare], [rare, 1.0 - 2.0 * rare, rare], [0.5, 0.5 - rare, rare]):
+        exact = information_in_decimals(law, noise)
+        found = Decimal(own_count_information(np.array(law), noise))
+        assert exact * (1 - Decimal("1e-13")) <= found <= exact * (1 + Decimal("1e-9"))
 
 
 def test_a_count_of_at_most_one_has_the_information_of_presence() -> None:
