@@ -62,6 +62,7 @@ from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClo
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.wording import sentence_case
 from stream_app.wire import (
+    PRIVATE_REASONS,
     Activation,
     Readings,
     Rejected,
@@ -77,9 +78,10 @@ CONFIG = "tallyguard.toml"
 _PRIORS = ("priors.parquet", "priors.json")
 _ARCHIVE = "messages.jsonl"
 LATEST_RECORD = (
-    "single people and their distribution are shown by each person's latest record, which is kept when they "
-    "reach another level, so that at least so much was added for them at most, and just so much for the most "
-    "exposed; means and people at each level are those of the step"
+    "single people are shown by their latest record, which is made when they reach another level and every "
+    "{every}, so their risk may be another by now; the highest added risk so far is exact for the most "
+    "exposed and at least so much for all others; how people are spread is shown only at steps at which "
+    "everybody was recorded; means and people at each level are those of the step"
 )
 MOST_RISK_BYTES = 500_000_000
 """A file of risks beyond which single people are not read: the page then shows totals only, and says so."""
@@ -244,8 +246,9 @@ class RecordedView(PeopleView):
     """
 
     def __init__(self, source: Source, log: RunLog) -> None:
-        super().__init__((), "; ".join(filter(None, (log.note, LATEST_RECORD))))
         settings = source.settings
+        latest = LATEST_RECORD.format(every=number_of(settings.risk_every, "step"))
+        super().__init__((), "; ".join(filter(None, (log.note, latest))))
         self.settings = settings.horizon_settings(settings.first_slot)
         self._population = population = self.settings.asked_of(source.population)
         people = population.stands_for
@@ -258,8 +261,10 @@ class RecordedView(PeopleView):
         each = np.ones(size, np.int64) if people is None else np.asarray(people)
         since = population.effective_from
         self._since = np.zeros(size, np.int64) if since is None else since
-        zero = np.zeros(size)
-        self._standing = Standing(-1, population.people, each, zero, zero, zero, zero, no_moments(size))
+        zero, never = np.zeros(size), np.full(size, -1)
+        self._standing = Standing(
+            -1, population.people, each, zero, zero, zero, zero, no_moments(size), as_of=never
+        )
 
     @property
     def of_personas(self) -> bool:
@@ -276,7 +281,7 @@ class RecordedView(PeopleView):
         return self._population, person
 
     def standing(self) -> Standing:
-        """Everybody's figures after the last step that was read."""
+        """Everybody's figures as they were last recorded, up to the last step that was read."""
         return self._standing
 
     def take(
@@ -284,10 +289,13 @@ class RecordedView(PeopleView):
     ) -> None:
         """Everybody's risks after one more step, as they were written, and who had most added so far."""
         now = self._standing
+        assert now.as_of is not None
         figures = {name: getattr(now, name).copy() for name in ("risk", "baseline", "added")}
+        as_of = now.as_of.copy()
         for line in lines:
             person = self._position.get(line["person"])
             if person is not None:
+                as_of[person] = step
                 for name, values in figures.items():
                     values[person] = line[name]
         habits = figures["baseline"]
@@ -298,7 +306,7 @@ class RecordedView(PeopleView):
             if person is not None and moment.added > worst.added[person]:
                 worst.step[person], worst.baseline[person] = moment.step, moment.baseline
                 worst.risk[person] = moment.baseline + moment.added
-        self._standing = replace(now, step=step, habits=habits, **figures)
+        self._standing = replace(now, step=step, habits=habits, as_of=as_of, **figures)
 
 
 @dataclass
@@ -309,6 +317,7 @@ class RunReader:
     observer: Observer
     _view: RecordedView | None = field(default=None, init=False)
     _done: int = field(default=0, init=False)
+    _rejected: int = field(default=0, init=False)
     _sizes: tuple[int, ...] = field(default=(), init=False)
 
     def start(self) -> None:
@@ -332,6 +341,10 @@ class RunReader:
         sizes = tuple((folder / name).stat().st_size for name in _FILES if (folder / name).is_file())
         if sizes != self._sizes:
             self._sizes = sizes
+            for each in islice(parsed_lines(Rejected, folder / "rejected.jsonl"), self._rejected, None):
+                self._rejected += 1
+                if each.reason not in PRIVATE_REASONS:
+                    self.observer.rejected(each.reason)
             for event in self._events():
                 self.observer.closed(event)
                 self._done = event.step + 1
@@ -390,7 +403,9 @@ class RunReader:
         yield from found
 
 
-_FILES = ("decisions.jsonl", "releases.jsonl", "revised.jsonl", "risks.jsonl", "record.jsonl")
+_FILES = tuple(
+    f"{name}.jsonl" for name in ("decisions", "releases", "revised", "risks", "record", "rejected")
+)
 
 
 class Follower(threading.Thread):

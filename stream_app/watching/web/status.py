@@ -181,6 +181,7 @@ def _row(standing: Standing, person: int) -> dict[str, Any]:
         "baseline": float(standing.baseline[person]),
         "added": float(standing.added[person]),
         "crowd": None if standing.crowd is None else float(standing.crowd.risk[person]),
+        "as_of": None if standing.as_of is None else int(standing.as_of[person]),
         "most_added": float(worst.added[person]),
         "most_added_step": int(worst.step[person]),
     }
@@ -275,7 +276,7 @@ class PastSteps:
 
 
 def _numbers(values: np.ndarray[Any, np.dtype[np.float32]]) -> list[float | None]:
-    return [None if np.isnan(value) else round(float(value), 5) for value in values]
+    return [None if np.isnan(value) else float(f"{value:.3g}") for value in values]
 
 
 Phase = Literal["starting", "running", "stopped"]
@@ -540,7 +541,10 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
 _MOVED = ("0.5", "0.9", "1.0")  # quantiles whose movement the page shows
 
 
-def _distribution(standing: Standing) -> dict[str, list[int]]:
+def _distribution(standing: Standing) -> dict[str, list[int]] | None:
+    """People by ceiling and guess; None where somebody's are not known at this step."""
+    if standing.as_of is not None and (standing.as_of != standing.step).any():
+        return None
     return {
         name: np.histogram(getattr(standing, name), BINS, (0.0, 1.0), weights=standing.people_each)[
             0

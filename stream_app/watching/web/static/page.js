@@ -7,7 +7,7 @@ import { openPlans, startPlans, wishPlans } from "./plans.js";
 import { FULL_BITS, chooseSensors, meanBits } from "./sensors.js";
 import { choose, drawSpread, drawTime, startTime } from "./time.js";
 import { drawWeek, startWeek } from "./week.js";
-import { bits, element, hourOfWeek, number, table, twoDigits } from "./words.js";
+import { bits, element, hourOfWeek, number, numberOf, table, twoDigits } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
@@ -218,12 +218,11 @@ function groupBy(sensors) {
 function tile(line, kind, hasNoPeople) {
   const fill = element("i"), mean = meanBits(line);
   fill.style.width = `${100 * Math.min(1, mean / FULL_BITS)}%`;
-  const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
   const revealed = [element("span", {}, bits(mean)), element("span", { class: "bar", "aria-hidden": "true" }, fill)];
   return element(
     "li", { class: `tile ${kind}` },
     element("span", {}, line.name), ...(hasNoPeople ? [] : revealed), // without people it is not computed, not 0
-    element("small", {}, `${releases}; ${kind} at this step`),
+    element("small", {}, `${numberOf(line.releases, "release")}; ${kind} at this step`),
   );
 }
 
