@@ -440,7 +440,7 @@ def answer_of_run(folder: Path) -> dict[str, Any]:
     return {
         "state": verdict.answer.value,
         "sentence": verdict_in_words(verdict, log, says_who=False),
-        "rule": whole_rule_in_words(log.limit),
+        "rule": whole_rule_in_words(log.limit, in_crowd=log.adversary is not None),
         "change": _would_change(verdict)
         if log.summaries
         else "Run with priors: a rule is about the ceilings of people, and nobody's is computed.",

@@ -18,6 +18,7 @@ from accounting.settings import RiskBudget
 from models.text import number_of
 from stream_app.analysis.run_log import CeilingKind, RulePeriod, RunLog
 from stream_app.setup.run_folder.manifest import is_no_looser
+from stream_app.watching.prior_notes import NOT_ALONE
 from stream_app.watching.wording import EXACT, in_a_hundred, in_points, sentence_case
 from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
@@ -331,13 +332,14 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             f"of the most affected of {log.summaries[-1].people:,} people is at most "
             f"{log.view.figure('most.added').shown}."
         )
-    condition = log.condition_against(period.adversary)
+    condition = log.presumed_against(period.adversary)
     when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
     if verdict.answer is MayPublish.YES:
         most = verdict.at.most
         over = f"at most {number_of(most, 'was', 'were')} over the limit" if most else "nobody was over it"
         so_far = " so far" if log.checked.end is None and period.until >= log.checked.released else ""
-        return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}."
+        alone = "" if period.adversary is None else f" {sentence_case(NOT_ALONE)}."
+        return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}.{alone}"
     steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
     if verdict.answer is MayPublish.NO and verdict.by_habits == verdict.steps:
         return (
@@ -387,12 +389,13 @@ def limit_in_words(limit: RiskBudget) -> str:
     return " or ".join(part for part in (risk, added) if part)
 
 
-def whole_rule_in_words(limit: RiskBudget | None) -> str:
-    """Who may be over which limit, for a cell of a table."""
-    return "no rule" if limit is None else f"{rule_in_words(limit)}: {limit_in_words(limit)}"
+def whole_rule_in_words(limit: RiskBudget | None, *, in_crowd: bool = False) -> str:
+    """Who may be over which limit, for a cell of a table, and whom it is kept against."""
+    against = ", against an adversary who does not know where the others are" if in_crowd else ""
+    return "no rule" if limit is None else f"{rule_in_words(limit)}: {limit_in_words(limit)}{against}"
 
 
 def period_rule_in_words(period: RulePeriod) -> str:
     """The rule of a period, and whether the record names it."""
-    rule = whole_rule_in_words(period.limit)
+    rule = whole_rule_in_words(period.limit, in_crowd=period.adversary is not None)
     return rule if period.entry is not None else f"not recorded; run.json says: {rule}"

@@ -119,37 +119,43 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
     ``others`` is None where not all of them are known here; ``of_personas`` says whether some of them are
     behind personas.
     """
-    named = "the others" if others is None else f"the {others:,} others"
-    who = named if adversary.alone == 1.0 else f"{adversary.alone:g} of {named}"
-    known = f", except {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     group = (
         f"; for a person who always moves in a group of {1 + adversary.companions:,}, the ceiling against an "
         "informed adversary is that of one person"
         if adversary.companions
         else ""
     )
+    presumed = crowd_assumption(adversary, others, of_personas=of_personas)
+    return f"{presumed}, no adversary who does not know where they are does better; {NOT_ALONE}{group}"
+
+
+NOT_ALONE = "couples, families and crowds at events do not move like that"
+"""Of whom a ceiling in the crowd does not hold."""
+
+
+def crowd_assumption(adversary: CrowdAdversary, others: int | None, *, of_personas: bool = False) -> str:
+    """What :func:`crowd_note` presumes: "if the 99 others move independently ..., as their priors say"."""
+    named = "the others" if others is None else f"the {others:,} others"
+    who = named if adversary.alone == 1.0 else f"{adversary.alone:g} of {named}"
+    known = f", except {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     how = "as their priors say"
     if of_personas:
         least = "" if adversary.least == 1.0 else f"{adversary.least * 100:g} % of "
         how = f"as their personas say, of each at least {least}the people that it stands for"
-    presumed = [f"{who}{known} move independently of each other and of the person, {how},"]
+    presumed = [f"{who}{known} move independently of each other and of the person, {how}"]
     if adversary.strangers:
         presumed = [] if others == 0 else presumed
         followed = "" if presumed else known
-        presumed.append(f"{_strangers_note(adversary, followed)},")
+        presumed.append(f"{_strangers_note(adversary, followed)}")
     if adversary.counted_once:
         chance = adversary.counted_once
         sure = (
             "surely counted once" if chance == 1.0 else f"counted once with a chance of at least {chance:g}"
         )
         presumed.append(
-            f"each of these, wherever a sensor may count a person again, is {sure}, however often others are,"
+            f"each of these, wherever a sensor may count a person again, is {sure}, however often others are"
         )
-    return (
-        f"if {' and if '.join(presumed)} no "
-        "adversary who does not know where they are does better; couples, families and crowds at events do "
-        f"not move like that{group}"
-    )
+    return f"if {', and if '.join(presumed)}"
 
 
 def _strangers_note(adversary: CrowdAdversary, followed: str) -> str:

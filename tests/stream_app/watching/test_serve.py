@@ -270,6 +270,29 @@ def test_what_if_says_what_a_run_of_that_plan_says(deployment: Deployment, tmp_p
     assert refined["state"] == verdict_of(log).answer.value
 
 
+def test_what_if_of_a_rule_in_the_crowd_says_no_more_than_it_knows(deployment: Deployment) -> None:
+    """It has ceilings against somebody who knows the others: these can clear people, and not accuse them."""
+    source = replace(
+        deployment.source, settings=deployment.settings.model_copy(update={"adversary": "crowd"})
+    )
+    plan = {"noise": "1", "added": "0.2", "share": "0"}
+    assert deployment.plans.answer({**plan, "refined": "1"})["state"] == "no"
+    found = Plans(source.what_if).answer({**plan, "refined": "1"})
+    assert found["state"] == "not shown" and "in the crowd" in found["change"]
+    assert found["rule"].endswith("against an adversary who does not know where the others are")
+    found = Plans(source.what_if).answer({"noise": "100", "added": "0.9", "share": "0", "refined": "1"})
+    assert found["state"] == "yes" and "also if the adversary knows where the others are" in found["sentence"]
+
+
+def test_a_noise_of_the_slider_is_as_far_off_as_its_plan_says(deployment: Deployment) -> None:
+    """By the noise that is drawn, which is less than a continuous one where sigma is small."""
+    said = dict(deployment.plans.answer({"about": "1"})["sigmas"])
+    for sigma in (0.5, 1.0, 10.0):
+        plan = deployment.plans.answer({"noise": f"{sigma}", "refined": "1"})
+        assert said[sigma] == f"{sigma:g}: {plan['error']}"
+    assert said[1.0] == "1: off by 0.73 people on average"
+
+
 def test_while_a_slider_moves_the_nearest_horizon_answers_and_says_so(deployment: Deployment) -> None:
     """No yes of another horizon is shown as an answer; its own follows when its constants are there."""
     plans = deployment.plans

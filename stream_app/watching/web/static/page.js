@@ -99,8 +99,7 @@ function drawSetting({ about, runs, name }) {
   if (runs?.length) by("runs").replaceChildren(...runs.map((each) => element("a", { href: `/${encodeURIComponent(each)}/`, ...(each === name ? { "aria-current": "page" } : {}) }, each)));
   if (!about) return;
   by("deployment").textContent = about.deployment;
-  by("question").textContent =
-    `Could somebody who sees everything published, knows a person's habits and where everybody else is, tell ${about.question}?`;
+  by("question").textContent = about.question;
 }
 
 // The condition beside each ceiling. Where the priors were refuted, the page does not say what releases added.
