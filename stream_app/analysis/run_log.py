@@ -37,7 +37,7 @@ from stream_app.setup.run_folder.run_settings import (
     questions_of_run,
 )
 from stream_app.steps import condition_of
-from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_assumption, crowd_note
+from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_clause, crowd_note
 from stream_app.watching.view import About, Figure, View, errors, spent
 from stream_app.watching.wording import StepTimes, spent_in_words
 from stream_app.wire import (
@@ -239,8 +239,7 @@ class RunLog:
         if adversary is None:
             return self.condition
         others, of_personas = self._others
-        presumed = crowd_assumption(adversary, others, of_personas=of_personas)
-        return f"{self.condition}, and {presumed}, against an adversary who does not know where they are"
+        return f"{self.condition}, and {crowd_clause(adversary, others, of_personas=of_personas)}"
 
     @property
     def _others(self) -> tuple[int, bool]:

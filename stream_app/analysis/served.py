@@ -44,9 +44,10 @@ from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import parsed_line
 from stream_app.setup.run_folder.people_record import digest_in, load_kept
 from stream_app.setup.run_folder.progress import log_lines, parsed_lines
-from stream_app.setup.run_folder.record import RECORD, Author, last_facts, read_entries
+from stream_app.setup.run_folder.record import RECORD, Author, held, last_facts, read_entries
 from stream_app.setup.run_folder.run_settings import (
     check_belongs,
+    load_run,
     people_of_run,
     registries_of,
     sensors_of_run,
@@ -362,8 +363,18 @@ class RunReader:
         folder, registry = self._folder, self.source.registry
         registries = registries_of(folder, registry)
         decisions = parsed_lines(StepDecision, folder / "decisions.jsonl")
-        given = zip(decisions, public_releases(folder), self._summaries(), strict=False)
-        for decision, release, (summary, lines) in islice(given, self._done, None):
+        recorded, held_facts = (
+            self._summaries(),
+            held(read_entries(folder / RECORD)) or [(0, load_run(folder))],
+        )
+        for decision, release in zip(decisions, public_releases(folder), strict=False):
+            facts = next((own for first, own in reversed(held_facts) if first <= decision.step), {})
+            found = next(recorded, None) if facts.get("people") != 0 else (None, ())
+            if found is None:
+                return  # its risks are not recorded yet
+            if decision.step < self._done:
+                continue
+            summary, lines = found
             schedule = schedule_of(decision, registries.at(decision.step))
             if self._view is not None and summary is not None:
                 self._view.take(summary.step, lines, summary.worst)
@@ -388,7 +399,7 @@ class RunReader:
             )
 
     def _summaries(self) -> Iterator[tuple[RiskSummary | None, list[Mapping[str, Any]]]]:
-        """The summary of each step with the lines of people before it; nothing of a run without people."""
+        """The summary of each step in which there were people, with their lines before it."""
         path = self._folder / "risks.jsonl"
         if not path.is_file():
             while True:
@@ -471,7 +482,7 @@ def _would_change(verdict: RunVerdict) -> str:
         return (
             f"A plan with at most {number_of(at.allowed, 'person')} over the limit at every step: more "
             f"noise, fewer sensors, or a rule that leaves out {number_of(at.least, 'person')} or more. Try"
-            " it below."
+            " it in what-if, or with tallyguard plan."
         )
     if verdict.asks_for_records:
         return "Run with this rule in [release.budget]: then each step's record counts who is over the limit."

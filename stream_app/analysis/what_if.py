@@ -151,7 +151,7 @@ class WhatIf:
         if not len(population) or not any(step.releases for step in steps):
             raise SettingsError(
                 "what-if needs people, and steps in which sensors counted",
-                f"{len(population):,} people, {len(steps):,} steps",
+                f"{number_of(len(population), 'person')}, {number_of(len(steps), 'step')}",
                 "give --priors, and a run or schedule with at least one step",
             )
         if any(step.windows or step.revealed for step in steps):
@@ -481,7 +481,7 @@ class WhatIf:
         most, allowed = max(risks.over), limit.allowed(people)
         informed = ", also if the adversary knows where the others are" if self._in_crowd else ""
         at = About.of(settings).times.when(risks.steps[risks.over.index(most)])
-        may = f"{allowed:,} of {people:,} people may be over the limit"
+        may = f"{allowed:,} of {number_of(people, 'person')} may be over the limit"
         if most <= allowed:
             over = f"at most {most:,} would be, at {at}" if most else "nobody would be at any step"
             said = f"Yes, {condition}{informed}: {may}, and {over}."

@@ -399,7 +399,7 @@ class View:
         return replace(figure, sentence=said)
 
     def _where(self, scope: str, at: Moment) -> str:
-        times, people = self.about.times, f"{at.people:,} people"
+        times, people = self.about.times, number_of(at.people, "person")
         span = times.span(self.first_step or 0, self.last.step if self.last else at.step)
         asked = "" if self.about.question is None else f" ({self.about.question})"
         where = {
@@ -418,7 +418,7 @@ class View:
         when, span = self.about.times.when(at.step), self.about.times.span(first, at.step)
         if (over := self.over) is not None:
             said = (
-                f"Over the limit now, after {when}: {over.now:,} of {at.people:,} people, "
+                f"Over the limit now, after {when}: {over.now:,} of {number_of(at.people, 'person')}, "
                 f"{over.by_releases:,} because of releases and {over.by_habits:,} because of habits alone."
             )
             last = Over("after the last step", at.step, at.step, at.people)
@@ -441,8 +441,8 @@ def forecast_of(why: DecisionReason, at: Moment) -> tuple[str, float, Over, str,
     total, is_more = why.over + why.natural, why.over > why.allowed
     shown = f"{total:,}{' or more' if is_more else ''}"
     sentence = (
-        f"Forecast: {shown} of {why.people:,} people over the limit in the decided step, or if nothing is "
-        "released after it; mostly by the fast bound, so more than are over it."
+        f"Forecast: {shown} of {number_of(why.people, 'person')} over the limit in the decided step, or if "
+        "nothing is released after it; mostly by the fast bound, which counts more people."
     )
     return "forecast", total, Over("by the last decision", at.step, at.step, why.people), sentence, shown
 
@@ -454,14 +454,15 @@ def left_out(allowed: int, people: int, most_now: int, ever: int) -> str:
     """
     if not allowed:
         return "The rule leaves nobody out."
-    may = f"The rule leaves out at most {allowed:,} of {people:,} people at every step"
+    may = f"The rule leaves out at most {allowed:,} of {number_of(people, 'person')} at every step"
     if not ever:
         return f"{may}; so far nobody was over the limit."
     if ever <= most_now:
-        return f"{may}; so far always the same {ever:,} were over the limit."
+        return f"{may}; so far always the same {number_of(ever, 'was', 'were')} over the limit."
+    at_once = number_of(most_now, "was", "were")
     return (
-        f"{may}; so far at most {most_now:,} were over the limit at once and {ever:,} ever, so not always "
-        "the same people."
+        f"{may}; so far at most {at_once} over the limit at once and {ever:,} ever, so not always the same "
+        "people."
     )
 
 

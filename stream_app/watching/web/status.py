@@ -322,7 +322,8 @@ class ReleaseLine:
     """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from its noise.
 
     ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them. The
-    count is within ``width`` of the value with the probability that the setting ``confidence`` says.
+    count is within ``width`` of the value with the probability that the setting ``confidence`` says. It is of
+    the last ``steps``: several where the sensor has a window.
     """
 
     sensor: str
@@ -332,6 +333,7 @@ class ReleaseLine:
     error: float | None
     tiers: Mapping[str, float]
     width: int | None = None
+    steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -579,5 +581,6 @@ def _release(release: SensorRelease, event: StepClosed, level: float) -> Release
         return ReleaseLine(name, shown, dict(mechanism.parameters), None, None, {})
     tiers = dict(errors_of_recipients(mechanism))
     read = Tiered(mechanism.tiers[:1]) if isinstance(mechanism, Tiered) else mechanism  # by everybody
-    width = half_width([read], level)
-    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers, width)
+    width, window = half_width([read], level), release.sensor.window
+    steps, error = 1 if window is None else window.steps, public_error(mechanism)
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, error, tiers, width, steps)

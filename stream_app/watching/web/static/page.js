@@ -238,7 +238,7 @@ function between({ value, width }) {
 
 function drawReleases(releases) {
   const rows = releases.map((line) => [
-    line.sensor,
+    line.steps > 1 ? `${line.sensor}, over ${number(line.steps)} steps` : line.sensor,
     [line.mechanism, ...Object.entries(line.parameters).filter(() => line.value !== null).map(([key, value]) => `${key} ${+Number(value).toPrecision(3)}`)].join(", "),
     line.value === null ? "nothing" : number(line.value),
     between(line),
