@@ -279,6 +279,7 @@ class View:
     worst: Moment | None = None
     last: Moment | None = None
     first_step: int | None = None
+    counted: tuple[int, int] | None = None  # fewest and most people of a step
     most: tuple[float, float] | None = None  # ceiling and added risk of the most affected person
     over: OverLimitCounts | None = None
     most_over: int = 0
@@ -295,6 +296,8 @@ class View:
         """One more step, with who is over the limit after it and what its decision foresaw."""
         if self.first_step is None:
             self.first_step = moment.step
+        fewest, most = self.counted or (moment.people, moment.people)
+        self.counted = min(fewest, moment.people), max(most, moment.people)
         if self.worst is None or moment.added > self.worst.added:
             self.worst = moment
         self.last, self._steps = moment, self._steps + 1
@@ -329,6 +332,17 @@ class View:
             QuestionFigures(own.about.asked[0].name, own.about.asked[0].what, own.group("headline"))
             for own in (self, *self.beside.values())
         )
+
+    @property
+    def has_same_number(self) -> bool:
+        """Whether there were as many people at every step."""
+        return self.counted is None or self.counted[0] == self.counted[1]
+
+    @property
+    def everybody(self) -> str:
+        """How many people figures of all steps are over: "300 people", "250 to 300 people"."""
+        fewest, most = self.counted or (0, 0)
+        return number_of(most, "person") if fewest == most else f"{fewest:,} to {number_of(most, 'person')}"
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -400,13 +414,14 @@ class View:
 
     def _where(self, scope: str, at: Moment) -> str:
         times, people = self.about.times, number_of(at.people, "person")
+        everybody = self.everybody
         span = times.span(self.first_step or 0, self.last.step if self.last else at.step)
         asked = "" if self.about.question is None else f" ({self.about.question})"
         where = {
             "headline": f"on average over {people} at {times.when(at.step)}, where releases added most",
-            "mean": f"on average over {people} and {span}",
+            "mean": f"on average over {everybody} and {span}",
             "last": f"on average over {people} after {times.when(at.step)}",
-            "most": f"for the most affected of {people} over {span}",
+            "most": f"for the most affected of {everybody} over {span}",
         }
         return where[scope] + asked
 
@@ -429,7 +444,8 @@ class View:
             ever = number_of(over.ever, "person")
             said = f"Ever over the limit, after at least one step of {span}: {ever}."
             yield self._count("ever", over.ever, Over("after any step", first, at.step, at.people), said)
-            said = left_out(self.allowed, at.people, self.most_over, over.ever)
+            every = "at every step" if self.has_same_number else "now"
+            said = left_out(self.allowed, at.people, self.most_over, over.ever, every)
             yield self._count("allowed", self.allowed, Over("at every step", first, at.step, at.people), said)
 
     def _count(self, name: str, value: float, over: Over, sentence: str, words: str | None = None) -> Figure:
@@ -447,14 +463,16 @@ def forecast_of(why: DecisionReason, at: Moment) -> tuple[str, float, Over, str,
     return "forecast", total, Over("by the last decision", at.step, at.step, why.people), sentence, shown
 
 
-def left_out(allowed: int, people: int, most_now: int, ever: int) -> str:
+def left_out(allowed: int, people: int, most_now: int, ever: int, when: str = "at every step") -> str:
     """Whom the share of a rule leaves out: how many at once, how many ever, and whether always the same.
+
+    ``when`` there were so many people: at other steps it may leave out others.
 
     Where as many were over the limit at one step as ever were, nobody else was at any other.
     """
     if not allowed:
         return "The rule leaves nobody out."
-    may = f"The rule leaves out at most {allowed:,} of {number_of(people, 'person')} at every step"
+    may = f"The rule leaves out at most {allowed:,} of {number_of(people, 'person')} {when}"
     if not ever:
         return f"{may}; so far nobody was over the limit."
     if ever <= most_now:

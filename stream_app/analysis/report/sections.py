@@ -192,7 +192,7 @@ def setting_rows(log: RunLog, *, says_why: bool = True) -> Rows:
     settings, length = log.settings, duration(log.settings["step_seconds"])
     steps = range(log.account.steps if log.account else 0)
     if log.summaries:
-        yield "People protected", f"{log.summaries[-1].people:,}, each separately"
+        yield "People protected", f"{log.view.everybody}, each separately"
         steps = range(log.summaries[0].step, log.summaries[-1].step + 1)
     if steps:
         yield "Steps", f"{log.when(steps[0])} to {log.when(steps[-1])}, {length} each"
