@@ -363,13 +363,12 @@ class RunReader:
         folder, registry = self._folder, self.source.registry
         registries = registries_of(folder, registry)
         decisions = parsed_lines(StepDecision, folder / "decisions.jsonl")
-        recorded, held_facts = (
-            self._summaries(),
-            held(read_entries(folder / RECORD)) or [(0, load_run(folder))],
-        )
+        recorded, rules = self._summaries(), held(read_entries(folder / RECORD)) or [(0, load_run(folder))]
         for decision, release in zip(decisions, public_releases(folder), strict=False):
-            facts = next((own for first, own in reversed(held_facts) if first <= decision.step), {})
-            found = next(recorded, None) if facts.get("people") != 0 else (None, ())
+            people = next(
+                (facts.get("people") for first, facts in reversed(rules) if first <= decision.step), None
+            )
+            found = (None, []) if people == 0 else next(recorded, None)
             if found is None:
                 return  # its risks are not recorded yet
             if decision.step < self._done:

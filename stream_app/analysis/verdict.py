@@ -365,10 +365,10 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             "Not shown: the priors were refuted, and nothing bounds the added risk of people who differ from "
             "them. A rule on the ceiling itself (risk) can be answered."
         )
-    most = number_of(verdict.at.most, "person was", "people were")
+    up_to = number_of(verdict.at.most, "person was", "people were")
     return (
-        f"Not shown by the records: even {condition}, at {when} between {verdict.at.least:,} and {most} over "
-        f"the limit, and {may}; {steps} {'is' if verdict.steps == 1 else 'are'} open."
+        f"Not shown by the records: even {condition}, at {when} between {verdict.at.least:,} and {up_to} "
+        f"over the limit, and {may}; {steps} {'is' if verdict.steps == 1 else 'are'} open."
     )
 
 

@@ -406,7 +406,7 @@ class View:
             condition = "by the refuted priors"
         where = self._where(scope, at)
         figure = Figure(f"{scope}.{name}", kind, value, over, "", condition, interval, where=where)
-        said = f"{figure.label}: {figure.shown}, {where}."
+        said = f"{figure.label}: {figure.shown}."
         if value is not None:
             holds = sentence_case(condition or "")
             said = _SENTENCES[name].format(shown=figure.shown, where=where, Condition=holds)

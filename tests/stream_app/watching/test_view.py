@@ -237,6 +237,7 @@ def test_the_headline_is_the_step_where_releases_added_most_and_says_so() -> Non
         "people at step 1, where releases added most."
     )
     assert view.figure("headline.attack").shown == "not measured"
+    assert view.figure("headline.attack").sentence == "Attack: not measured."
     assert view.figure("most.added").label == "Highest added risk"
 
 

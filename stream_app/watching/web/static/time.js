@@ -55,14 +55,17 @@ export function drawTime(state) {
   const newest = history[history.length - 1];
   const said = (name) => state.figures.find((each) => each.name === `last.${name}`)?.shown ?? "not known";
   const attack = (part) => history.map((each) => (each.attack ? each.attack[part] : null));
+  const hasAttack = history.some((each) => each.attack);
   const hasCrowd = history.some((each) => each.mean_crowd !== null);
   const axes = { days, x: (step) => dayName(step, about), y: inHundreds, label: "in 100" };
   lines(by("over-time"), steps, [
-    line("attack, with its interval", "attack", attack(2), { width: 0, quiet: true }),
-    line("attack", "attack", attack(1), { width: 0, quiet: true, band: "attack" }),
+    ...(hasAttack ? [
+      line("attack, with its interval", "attack", attack(2), { width: 0, quiet: true }),
+      line("attack", "attack", attack(1), { width: 0, quiet: true, band: "attack" }),
+    ] : []),
     line("ceiling", "ceiling", history.map((each) => each.mean_risk)),
     ...(hasCrowd ? [line("ceiling in the crowd", "ceiling", history.map((each) => each.mean_crowd), { dash: "crowd" })] : []),
-    line("attack, with its interval", "attack", attack(0)),
+    ...(hasAttack ? [line("attack, with its interval", "attack", attack(0))] : []),
     line("guess", "guess", history.map((each) => each.mean_baseline)),
   ], {
     ...axes, at, onClick: () => hovered !== null && choose(hovered), onCursor: (step) => (hovered = step),
