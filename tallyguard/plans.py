@@ -20,6 +20,7 @@ from models.arguments import checked
 from models.exceptions import ArgumentError
 from models.priors import Question
 from models.releases import Schedule
+from models.text import number_of
 from stream_app.analysis.plan_figure import draw_risk
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
 from stream_app.exceptions import SettingsError
@@ -58,9 +59,10 @@ class Plan(Table):
         sensors = self.details.sensors()
         asked = sum(each.steps for each in sensors)
         out = sum(each.released for each in sensors)
+        people = number_of(self.details.people, "person")
         return (
-            f"{out:,} of {asked:,} counts released for {self.details.people:,} people, whose chance of being "
-            f"traced {self._of} keeps the budget, if habits are as the priors say{noted(self.note)}"
+            f"{out:,} of {number_of(asked, 'count')} released for {people}, whose chance of being traced "
+            f"{self._of} keeps the budget, if habits are as the priors say{noted(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:

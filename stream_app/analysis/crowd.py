@@ -17,7 +17,7 @@ from models.calendar import slot_of_cycle
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.steps import condition_of
-from stream_app.watching.prior_notes import crowd_note
+from stream_app.watching.prior_notes import crowd_clause, crowd_note
 
 # A plan against the crowd adversary: people's risk after each step, and how much each sensor's crowd hides.
 
@@ -56,6 +56,11 @@ class PlannedCrowd:
     def condition(self) -> str:
         """When the ceilings hold, in words."""
         return crowd_note(self.adversary, self.others, of_personas=self.of_personas)
+
+    @property
+    def clause(self) -> str:
+        """The same before a sentence that goes on."""
+        return crowd_clause(self.adversary, self.others, of_personas=self.of_personas)
 
     def as_json(self) -> dict[str, Any]:
         """The fields beside the steps."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.text import safe_cell
+from models.text import number_of, safe_cell
 from stream_app.analysis.catalogue import CATALOGUE, Address, Measured, catalogue
 from stream_app.analysis.ledger_document import units_of_run
 from stream_app.analysis.run_lines import ReleasedRow, released_days
@@ -173,7 +173,8 @@ def period_ceiling(log: RunLog, last_step: int) -> dict[str, Any]:
     if people and found["highest"] is not None:
         condition = (
             "an adversary who reads all that was released, and knows how each of the "
-            f"{people:,} people lives, as the priors of the deployment say, and where everybody else is, "
+            f"{number_of(people, 'person')} lives, as the priors of the deployment say, and where everybody "
+            "else is, "
             f"names the places of any of them in {horizon} consecutive steps with at most {mistakes} wrong "
             "no more often than this; it holds for people counted as the deployment's sensors declare, and "
             "not for people who live otherwise or move together"

@@ -28,7 +28,7 @@ from accounting.ledgers.units import Unit, UnitStatement, read_units
 from accounting.settings import HorizonSettings
 from models.calendar import Days
 from models.exceptions import TallyguardError
-from models.priors import Population
+from models.priors import Population, Question
 from models.releases import SensorRegistry, in_single_steps, schedule_in_single_steps
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.checked_run import NO_RECORD, check_run
@@ -47,7 +47,7 @@ from stream_app.setup.run_folder.run_settings import (
 )
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings_sources import load_settings
-from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.prior_notes import basis_note, ceiling_condition
 from stream_app.watching.wording import unit_in_words, why_no_epsilon
 
 # The release log of a finished or running run, or of a planned schedule, for the ledgers to read.
@@ -132,7 +132,10 @@ def ledger_document(
         "note": note,
         "bayesian": _answer(lambda: _bayesian(log, delta, independent_people)),
         "reconstruction": _answer(
-            lambda: _reconstruction(log, population, horizon, sensors, progress, refused)
+            lambda: {
+                "condition": ceiling_condition(priors_check, population.draws),
+                **_reconstruction(log, population, horizon, sensors, progress, refused),
+            }
         ),
     }
     if secret is not None:
@@ -248,6 +251,7 @@ def _reconstruction(
     statement = read_reconstruction(log, population, horizon, progress)
     risks = Ranked(statement.risk, statement.people_each)
     return {
+        "question": (horizon.question or Question()).asks(horizon.horizon, horizon.mistakes),
         "horizon": horizon.horizon,
         "mistakes": horizon.mistakes,
         "people": int(statement.people_each.sum()),

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from accounting.audit.calibration import GroupedCheck, PriorsCheck
+from models.text import number_of
 from stream_app.analysis.accuracy import Accuracy, Choice
 from stream_app.analysis.planning import ReleasePlan, expected_error
 from stream_app.exceptions import OutputError
 from stream_app.setup.release_settings import CROWD, INFORMED
 from stream_app.watching.wording import epsilon_in_words
 
-_LINES = (("highest", 1.0, "#D55E00"), ("99 of 100", 0.99, "#E69F00"), ("median", 0.5, "#0072B2"))
+_LINES = (  # told apart in grey, too
+    ("highest", 1.0, "#D55E00", ":"),
+    ("99 of 100", 0.99, "#E69F00", "--"),
+    ("median", 0.5, "#0072B2", "-"),
+)
+_MOST_NAMED, _INCHES = 30, 0.2  # sensors that are named, and what a name needs
 
 _OTHER_CEILING = {CROWD: "mean ceiling, others known", INFORMED: "mean ceiling in the crowd"}
 
@@ -28,7 +35,11 @@ _DASHES = {
 def draw_plan(plan: ReleasePlan, output: Path) -> None:
     """Write a PNG; :class:`OutputError` where matplotlib is missing or the file cannot be written."""
     pyplot = pyplot_for_files()
-    figure, (risk, errors) = pyplot.subplots(2, 1, figsize=(9, 7), sharex=True, layout="constrained")
+    names = len(plan.sensors())
+    heights = 3.5, max(3.5, 1.0 + _INCHES * names if names <= _MOST_NAMED else 0.0)
+    figure, (risk, errors) = pyplot.subplots(
+        2, 1, figsize=(9, sum(heights)), height_ratios=heights, sharex=True, layout="constrained"
+    )
     draw_risk(plan, risk)
     _draw_errors(plan, errors, figure)
     errors.set(xlabel="step", title="Expected error of each sensor, in people")
@@ -38,12 +49,14 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
 def draw_risk(plan: ReleasePlan, axes: Any) -> None:
     """Ceilings after each step: the highest, the 99 % quantile, the median, and means beside them."""
     steps = [step.decided.schedule.step for step in plan.steps]
-    for name, quantile, colour in _LINES:
+    for name, quantile, colour, dash in _LINES:
         values = [risks.risk_quantiles[quantile] for risks in plan.ceilings]
-        axes.step(steps, values, where="mid", label=name, color=colour)
+        axes.step(steps, values, where="mid", label=name, color=colour, linestyle=dash)
     for name, values in _means(plan):
         axes.plot(steps, values, label=name, color="#555555", linestyle=_DASHES[name], marker=".")
-    axes.set(ylabel="certified risk", ylim=(0, 1.02), title=f"Risk of {plan.people:,} people after each step")
+    title = f"Ceilings of {number_of(plan.people, 'person')} after each step, {plan.about.condition}"
+    axes.set(ylabel="chance", ylim=(0, 1.02))
+    axes.set_title(fill(title, 90), fontsize="medium")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the lines, none of which it hides
 
 
@@ -78,7 +91,7 @@ def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
     axes.scatter(*(zip(*silent, strict=True) if silent else ((), ())), c="#999999", marker="x")
     if released:
         figure.colorbar(drawn, ax=axes, label="people")
-    few = names if len(names) <= 30 else []
+    few = names if len(names) <= _MOST_NAMED else []
     axes.set_yticks(range(len(few)), few)
     axes.invert_yaxis()
     axes.set_ylabel("sensor (x: nothing released)")
@@ -149,9 +162,9 @@ def draw_check(check: PriorsCheck, output: Path) -> None:
         ylim=(0, 1.02),
         xlabel="predicted success, mean of a group",
         ylabel="realised success, 95 % interval",
-        title=f"{check.guess.everybody.people:,} people: {check.verdict}",
+        title=f"{number_of(check.guess.everybody.people, 'person')}: {check.verdict}",
     )
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     save_figure(figure, output)
 
 

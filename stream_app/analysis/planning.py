@@ -297,7 +297,7 @@ def _decided(
     planned = None if so_far is None else so_far.planned()
     about = About.of(settings)
     if planned is not None and settings.adversary == CROWD:
-        about = replace(about, condition=f"{about.condition}, and {planned.condition}")
+        about = replace(about, condition=f"{about.condition}, and {planned.clause}")
     return replace(found, crowd=planned, adversary=settings.adversary, about=about)
 
 

@@ -297,7 +297,7 @@ def _load_people(settings: Settings, population: Population) -> None:
 
 
 def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
-    yield _found("settings", subject, own=settings)
+    yield _found("settings", subject, own=settings, horizon=settings.horizon)
     first, *further = settings.asked_in_all
     if first.name != PLACE or further:
         yield _found("asked", "question", what=first.what)
@@ -336,11 +336,14 @@ def _about_recipients(path: Path) -> Iterator[Finding]:
 
 def _about_population(subject: str, population: Population) -> Iterator[Finding]:
     places = np.diff(population.arrays.places_start)
-    ends = {"least": places.min(), "most": places.max()}
-    counted = f"{len(population):,} people"
+    least, most = int(places.min()), int(places.max())
+    each = number_of(most, "place") if least == most else f"{least:,} to {number_of(most, 'place')}"
+    counted = number_of(len(population), "person")
     if population.weights is not None:
-        counted = f"{len(population):,} personas that stand for {population.everybody:,} people"
-    yield _found("population", subject, counted=counted, own=population, **ends)
+        personas = number_of(len(population), "persona that stands", "personas that stand")
+        counted = f"{personas} for {number_of(population.everybody, 'person')}"
+    of_all = {"own": population, "places": population.location_count}
+    yield _found("population", subject, counted=counted, each=each, **of_all)
     weight = 0.0 if population.weights is None else float(population.weights.sum())
     if population.weights is not None and abs(population.everybody - weight) > _FAR_OFF * weight:
         yield _found("whole_people", subject, weight=weight, everybody=population.everybody)
@@ -416,7 +419,7 @@ def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
 
 def _time(operations: float) -> str:
     seconds = OPERATION_SECONDS * operations
-    return f"{seconds:.1g} s" if seconds < 1.0 else duration(seconds)
+    return f"{seconds:.2g} s" if seconds < 1.0 else duration(seconds)
 
 
 def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:

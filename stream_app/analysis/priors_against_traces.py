@@ -25,20 +25,21 @@ from models.exceptions import CheckinError
 from models.fitting import FitOptions, OnBadRow, Traces, read_checkins, traces_of
 from models.priors import Population
 from models.releases import Schedule
+from models.text import number_of
 from stream_app.exceptions import SettingsError
 from stream_app.watching.wording import DOWN, in_a_hundred, significant
 
 _TOO_LOW = (
     "Ceilings too low: people are easier to guess than these priors say. A ceiling computed with them "
     "understates what an adversary achieves: say beside it that the priors were refuted "
-    "on {people:,} people."
+    "on {people}."
 )
 _TOO_HIGH = (
     "Ceilings too high: people are harder to guess than these priors say. That errs to the safe side today; "
     "it is no promise for other people or times."
 )
 _OPEN = (
-    "Not refuted by {people:,} people. That is no proof: errors that so few people cannot show, and later "
+    "Not refuted by {people}. That is no proof: errors that so few people cannot show, and later "
     "changes of habits, are not tested."
 )
 
@@ -88,7 +89,7 @@ class CheckedPriors:
         """Verdict, worst group, unknown places and radius, for people to read."""
         check, people = self.check, self.check.guess.everybody.people
         said = {Verdict.TOO_LOW: _TOO_LOW, Verdict.TOO_HIGH: _TOO_HIGH, Verdict.NOT_REFUTED: _OPEN}
-        found = [said[check.refuted].format(people=people), *self._worst_group()]
+        found = [said[check.refuted].format(people=number_of(people, "person")), *self._worst_group()]
         moves = check.sharpness.moves + check.sharpness.unknown
         if check.sharpness.unknown:
             found.append(
@@ -117,7 +118,7 @@ class CheckedPriors:
         low, high = (in_a_hundred(end) for end in (row.predicted_lowest, row.predicted_highest))
         span = f"{low.removesuffix(' in 100')} to {high}"
         return [
-            f"Worst group: {row.people:,} people predicted at {span}; {name} should be right in "
+            f"Worst group: {number_of(row.people, 'person')} predicted at {span}; {name} should be right in "
             f"{in_a_hundred(row.predicted)} and is right in {in_a_hundred(row.realised)}."
         ]
 

@@ -37,7 +37,7 @@ from stream_app.setup.run_folder.run_settings import (
     questions_of_run,
 )
 from stream_app.steps import condition_of
-from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
+from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_clause, crowd_note
 from stream_app.watching.view import About, Figure, View, errors, spent
 from stream_app.watching.wording import StepTimes, spent_in_words
 from stream_app.wire import (
@@ -231,9 +231,20 @@ class RunLog:
         """When ceilings against an adversary hold; None for the informed one."""
         if adversary is None:
             return self.condition
-        others = self.settings.get("people", 1) - 1
-        of_personas = bool((self.settings.get("crowd") or {}).get("personas"))
+        others, of_personas = self._others
         return f"{self.condition}, and {crowd_note(adversary, others, of_personas=of_personas)}"
+
+    def presumed_against(self, adversary: CrowdAdversary | None) -> str:
+        """The same before a sentence that goes on."""
+        if adversary is None:
+            return self.condition
+        others, of_personas = self._others
+        return f"{self.condition}, and {crowd_clause(adversary, others, of_personas=of_personas)}"
+
+    @property
+    def _others(self) -> tuple[int, bool]:
+        """How many others there are for each person, and whether some are behind personas."""
+        return self.settings.get("people", 1) - 1, bool((self.settings.get("crowd") or {}).get("personas"))
 
     @property
     def is_raised(self) -> bool:

@@ -44,9 +44,10 @@ from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.durable import parsed_line
 from stream_app.setup.run_folder.people_record import digest_in, load_kept
 from stream_app.setup.run_folder.progress import log_lines, parsed_lines
-from stream_app.setup.run_folder.record import RECORD, Author, last_facts, read_entries
+from stream_app.setup.run_folder.record import RECORD, Author, held, last_facts, read_entries
 from stream_app.setup.run_folder.run_settings import (
     check_belongs,
+    load_run,
     people_of_run,
     registries_of,
     sensors_of_run,
@@ -62,6 +63,7 @@ from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClo
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.wording import sentence_case
 from stream_app.wire import (
+    PRIVATE_REASONS,
     Activation,
     Readings,
     Rejected,
@@ -77,9 +79,10 @@ CONFIG = "tallyguard.toml"
 _PRIORS = ("priors.parquet", "priors.json")
 _ARCHIVE = "messages.jsonl"
 LATEST_RECORD = (
-    "single people and their distribution are shown by each person's latest record, which is kept when they "
-    "reach another level, so that at least so much was added for them at most, and just so much for the most "
-    "exposed; means and people at each level are those of the step"
+    "single people are shown by their latest record, which is made when they reach another level and every "
+    "{every}, so their risk may be another by now; the highest added risk so far is exact for the most "
+    "exposed and at least so much for all others; how people are spread is shown only at steps at which "
+    "everybody was recorded; means and people at each level are those of the step"
 )
 MOST_RISK_BYTES = 500_000_000
 """A file of risks beyond which single people are not read: the page then shows totals only, and says so."""
@@ -244,8 +247,9 @@ class RecordedView(PeopleView):
     """
 
     def __init__(self, source: Source, log: RunLog) -> None:
-        super().__init__((), "; ".join(filter(None, (log.note, LATEST_RECORD))))
         settings = source.settings
+        latest = LATEST_RECORD.format(every=number_of(settings.risk_every, "step"))
+        super().__init__((), "; ".join(filter(None, (log.note, latest))))
         self.settings = settings.horizon_settings(settings.first_slot)
         self._population = population = self.settings.asked_of(source.population)
         people = population.stands_for
@@ -258,8 +262,10 @@ class RecordedView(PeopleView):
         each = np.ones(size, np.int64) if people is None else np.asarray(people)
         since = population.effective_from
         self._since = np.zeros(size, np.int64) if since is None else since
-        zero = np.zeros(size)
-        self._standing = Standing(-1, population.people, each, zero, zero, zero, zero, no_moments(size))
+        zero, never = np.zeros(size), np.full(size, -1)
+        self._standing = Standing(
+            -1, population.people, each, zero, zero, zero, zero, no_moments(size), as_of=never
+        )
 
     @property
     def of_personas(self) -> bool:
@@ -276,7 +282,7 @@ class RecordedView(PeopleView):
         return self._population, person
 
     def standing(self) -> Standing:
-        """Everybody's figures after the last step that was read."""
+        """Everybody's figures as they were last recorded, up to the last step that was read."""
         return self._standing
 
     def take(
@@ -284,10 +290,13 @@ class RecordedView(PeopleView):
     ) -> None:
         """Everybody's risks after one more step, as they were written, and who had most added so far."""
         now = self._standing
+        assert now.as_of is not None
         figures = {name: getattr(now, name).copy() for name in ("risk", "baseline", "added")}
+        as_of = now.as_of.copy()
         for line in lines:
             person = self._position.get(line["person"])
             if person is not None:
+                as_of[person] = step
                 for name, values in figures.items():
                     values[person] = line[name]
         habits = figures["baseline"]
@@ -298,7 +307,7 @@ class RecordedView(PeopleView):
             if person is not None and moment.added > worst.added[person]:
                 worst.step[person], worst.baseline[person] = moment.step, moment.baseline
                 worst.risk[person] = moment.baseline + moment.added
-        self._standing = replace(now, step=step, habits=habits, **figures)
+        self._standing = replace(now, step=step, habits=habits, as_of=as_of, **figures)
 
 
 @dataclass
@@ -309,6 +318,7 @@ class RunReader:
     observer: Observer
     _view: RecordedView | None = field(default=None, init=False)
     _done: int = field(default=0, init=False)
+    _rejected: int = field(default=0, init=False)
     _sizes: tuple[int, ...] = field(default=(), init=False)
 
     def start(self) -> None:
@@ -332,6 +342,10 @@ class RunReader:
         sizes = tuple((folder / name).stat().st_size for name in _FILES if (folder / name).is_file())
         if sizes != self._sizes:
             self._sizes = sizes
+            for each in islice(parsed_lines(Rejected, folder / "rejected.jsonl"), self._rejected, None):
+                self._rejected += 1
+                if each.reason not in PRIVATE_REASONS:
+                    self.observer.rejected(each.reason)
             for event in self._events():
                 self.observer.closed(event)
                 self._done = event.step + 1
@@ -349,8 +363,17 @@ class RunReader:
         folder, registry = self._folder, self.source.registry
         registries = registries_of(folder, registry)
         decisions = parsed_lines(StepDecision, folder / "decisions.jsonl")
-        given = zip(decisions, public_releases(folder), self._summaries(), strict=False)
-        for decision, release, (summary, lines) in islice(given, self._done, None):
+        recorded, rules = self._summaries(), held(read_entries(folder / RECORD)) or [(0, load_run(folder))]
+        for decision, release in zip(decisions, public_releases(folder), strict=False):
+            people = next(
+                (facts.get("people") for first, facts in reversed(rules) if first <= decision.step), None
+            )
+            found = (None, []) if people == 0 else next(recorded, None)
+            if found is None:
+                return  # its risks are not recorded yet
+            if decision.step < self._done:
+                continue
+            summary, lines = found
             schedule = schedule_of(decision, registries.at(decision.step))
             if self._view is not None and summary is not None:
                 self._view.take(summary.step, lines, summary.worst)
@@ -375,7 +398,7 @@ class RunReader:
             )
 
     def _summaries(self) -> Iterator[tuple[RiskSummary | None, list[Mapping[str, Any]]]]:
-        """The summary of each step with the lines of people before it; nothing of a run without people."""
+        """The summary of each step in which there were people, with their lines before it."""
         path = self._folder / "risks.jsonl"
         if not path.is_file():
             while True:
@@ -390,7 +413,9 @@ class RunReader:
         yield from found
 
 
-_FILES = ("decisions.jsonl", "releases.jsonl", "revised.jsonl", "risks.jsonl", "record.jsonl")
+_FILES = tuple(
+    f"{name}.jsonl" for name in ("decisions", "releases", "revised", "risks", "record", "rejected")
+)
 
 
 class Follower(threading.Thread):
@@ -425,7 +450,7 @@ def answer_of_run(folder: Path) -> dict[str, Any]:
     return {
         "state": verdict.answer.value,
         "sentence": verdict_in_words(verdict, log, says_who=False),
-        "rule": whole_rule_in_words(log.limit),
+        "rule": whole_rule_in_words(log.limit, in_crowd=log.adversary is not None),
         "change": _would_change(verdict)
         if log.summaries
         else "Run with priors: a rule is about the ceilings of people, and nobody's is computed.",
@@ -456,7 +481,7 @@ def _would_change(verdict: RunVerdict) -> str:
         return (
             f"A plan with at most {number_of(at.allowed, 'person')} over the limit at every step: more "
             f"noise, fewer sensors, or a rule that leaves out {number_of(at.least, 'person')} or more. Try"
-            " it below."
+            " it in what-if, or with tallyguard plan."
         )
     if verdict.asks_for_records:
         return "Run with this rule in [release.budget]: then each step's record counts who is over the limit."

@@ -18,6 +18,7 @@ from accounting.settings import RiskBudget
 from models.text import number_of
 from stream_app.analysis.run_log import CeilingKind, RulePeriod, RunLog
 from stream_app.setup.run_folder.manifest import is_no_looser
+from stream_app.watching.prior_notes import NOT_ALONE
 from stream_app.watching.wording import EXACT, in_a_hundred, in_points, sentence_case
 from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
@@ -231,9 +232,9 @@ def verdict_of(log: RunLog) -> RunVerdict:
     answers = {verdict.answer for _, verdict in parts}
     if MayPublish.NO in answers:
         answer = MayPublish.NO
-    elif answers == {MayPublish.NO_RULE} or not log.summaries:
+    elif answers == {MayPublish.NO_RULE}:
         answer = MayPublish.NO_RULE
-    elif doubts or answers != {MayPublish.YES}:
+    elif not log.summaries or doubts or answers != {MayPublish.YES}:
         answer = MayPublish.OPEN
     else:
         answer = MayPublish.YES
@@ -328,17 +329,19 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             return "no rule was chosen for these steps, so neither yes nor no."
         return (
             f"No rule was chosen for this run, so this report says neither yes nor no: {by}, the added risk "
-            f"of the most affected of {log.summaries[-1].people:,} people is at most "
+            f"of the most affected of {number_of(log.summaries[-1].people, 'person')} is at most "
             f"{log.view.figure('most.added').shown}."
         )
-    condition = log.condition_against(period.adversary)
-    when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
+    condition = log.presumed_against(period.adversary)
+    when = log.when(verdict.at.step)
+    may = f"{verdict.at.allowed:,} of {number_of(verdict.at.people, 'person')} may be"
     if verdict.answer is MayPublish.YES:
         most = verdict.at.most
         over = f"at most {number_of(most, 'was', 'were')} over the limit" if most else "nobody was over it"
         so_far = " so far" if log.checked.end is None and period.until >= log.checked.released else ""
-        return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}."
-    steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
+        alone = "" if period.adversary is None else f" {sentence_case(NOT_ALONE)}."
+        return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}.{alone}"
+    steps = f"{verdict.steps:,} of {number_of(verdict.of_steps, 'step')}"
     if verdict.answer is MayPublish.NO and verdict.by_habits == verdict.steps:
         return (
             f"No, because of habits alone: even with nothing published, {condition}, at {when} at least "
@@ -362,9 +365,10 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             "Not shown: the priors were refuted, and nothing bounds the added risk of people who differ from "
             "them. A rule on the ceiling itself (risk) can be answered."
         )
+    up_to = number_of(verdict.at.most, "person was", "people were")
     return (
-        f"Not shown by the records: even {condition}, at {when} between {verdict.at.least:,} "
-        f"and {verdict.at.most:,} people were over the limit, and {may}; {steps} are open."
+        f"Not shown by the records: even {condition}, at {when} between {verdict.at.least:,} and {up_to} "
+        f"over the limit, and {may}; {steps} {'is' if verdict.steps == 1 else 'are'} open."
     )
 
 
@@ -387,12 +391,13 @@ def limit_in_words(limit: RiskBudget) -> str:
     return " or ".join(part for part in (risk, added) if part)
 
 
-def whole_rule_in_words(limit: RiskBudget | None) -> str:
-    """Who may be over which limit, for a cell of a table."""
-    return "no rule" if limit is None else f"{rule_in_words(limit)}: {limit_in_words(limit)}"
+def whole_rule_in_words(limit: RiskBudget | None, *, in_crowd: bool = False) -> str:
+    """Who may be over which limit, for a cell of a table, and whom it is kept against."""
+    against = ", against an adversary who does not know where the others are" if in_crowd else ""
+    return "no rule" if limit is None else f"{rule_in_words(limit)}: {limit_in_words(limit)}{against}"
 
 
 def period_rule_in_words(period: RulePeriod) -> str:
     """The rule of a period, and whether the record names it."""
-    rule = whole_rule_in_words(period.limit)
+    rule = whole_rule_in_words(period.limit, in_crowd=period.adversary is not None)
     return rule if period.entry is not None else f"not recorded; run.json says: {rule}"

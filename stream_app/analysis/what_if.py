@@ -23,7 +23,7 @@ import numpy as np
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings, RiskBudget
 from models.calendar import slots_by_the_clock
-from models.mechanisms import Gaussian, Mechanism, Raw
+from models.mechanisms import Gaussian, Mechanism, Raw, public_error
 from models.priors import Population
 from models.releases import Schedule, SensorRelease, StepSchedule
 from models.text import number_of, parse_toml
@@ -31,7 +31,7 @@ from stream_app.analysis.accounted_again import mean_error
 from stream_app.analysis.planning import plan_schedule
 from stream_app.analysis.verdict import MayPublish, whole_rule_in_words
 from stream_app.exceptions import SettingsError
-from stream_app.setup.release_settings import BUDGET
+from stream_app.setup.release_settings import BUDGET, CROWD
 from stream_app.setup.run_folder.durable import replace_file
 from stream_app.setup.run_folder.record import Author, Record
 from stream_app.setup.settings import Settings
@@ -45,6 +45,8 @@ from stream_app.watching.wording import significant
 
 AS_RELEASED, DECIDED = "", "rule"
 """What a plan's noise may be beside a number of people: that of the log, or what the rule decides."""
+SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0, 20.0, 30.0, 100.0)
+"""Of the page's slider; 0 publishes as counted."""
 
 MOST_STEPS = 48
 """Steps that a question is about at most, the last ones: as fast as a slider moves."""
@@ -149,7 +151,7 @@ class WhatIf:
         if not len(population) or not any(step.releases for step in steps):
             raise SettingsError(
                 "what-if needs people, and steps in which sensors counted",
-                f"{len(population):,} people, {len(steps):,} steps",
+                f"{number_of(len(population), 'person')}, {number_of(len(steps), 'step')}",
                 "give --priors, and a run or schedule with at least one step",
             )
         if any(step.windows or step.revealed for step in steps):
@@ -168,6 +170,11 @@ class WhatIf:
         self._wanted: tuple[int, int, RiskBudget | None] | None = None  # what a slider asked for last
         self._decided: OrderedDict[PlanChoice, tuple[StepSchedule, ...]] = OrderedDict()
         self.sensors = tuple(dict.fromkeys(each.sensor.name for step in self.steps for each in step.releases))
+
+    @property
+    def _in_crowd(self) -> bool:
+        """Whether the rule is kept against the crowd adversary, whose ceilings are at most those here."""
+        return self._settings.adversary == CROWD
 
     @property
     def choice(self) -> PlanChoice:
@@ -190,6 +197,7 @@ class WhatIf:
             "mistakes": now.mistakes,
             "rule": None if limit is None else {name: getattr(limit, name) for name in _LEVELS},
             "can_be_taken": self._config is not None,
+            "sigmas": list(zip(SIGMAS, map(_sigma_in_words, SIGMAS), strict=True)),
         }
 
     def parse(self, query: Mapping[str, str]) -> PlanChoice:
@@ -430,7 +438,7 @@ class WhatIf:
         *,
         refined: bool,
     ) -> dict[str, Any]:
-        people = self._population.everybody
+        people, limit = self._population.everybody, choice.limit
         view = View(About.of(self._settings))
         means = zip(risks.steps, risks.guess, risks.ceiling, risks.added, strict=True)
         for step, guess, ceiling, added in means:
@@ -439,13 +447,13 @@ class WhatIf:
         return {
             "plan": choice.in_words(),
             "about": self._about,
-            "rule": "" if choice.limit is None else whole_rule_in_words(choice.limit),
+            "rule": "" if limit is None else whole_rule_in_words(limit, in_crowd=self._in_crowd),
             "state": state.value,
             "sentence": sentence,
             "change": change,
             "refined": refined,
             "people": people,
-            "allowed": None if choice.limit is None else choice.limit.allowed(people),
+            "allowed": None if limit is None else limit.allowed(people),
             "most_over": max(risks.over, default=None),
             **{name: getattr(risks, name) for name in ("steps", "guess", "ceiling", "added", "over")},
             "not_reached": max(risks.not_reached),
@@ -471,11 +479,12 @@ class WhatIf:
             said = f"Not shown: what-if does not answer a rule on added risk with {why}."
             return MayPublish.OPEN, said, "Use a rule on the ceiling, or tallyguard plan."
         most, allowed = max(risks.over), limit.allowed(people)
+        informed = ", also if the adversary knows where the others are" if self._in_crowd else ""
         at = About.of(settings).times.when(risks.steps[risks.over.index(most)])
-        may = f"{allowed:,} of {people:,} people may be over the limit"
+        may = f"{allowed:,} of {number_of(people, 'person')} may be over the limit"
         if most <= allowed:
             over = f"at most {most:,} would be, at {at}" if most else "nobody would be at any step"
-            said = f"Yes, {condition}: {may}, and {over}."
+            said = f"Yes, {condition}{informed}: {may}, and {over}."
             change = (
                 f"It would be no from {number_of(allowed + 1, 'person')} on, {allowed + 1 - most:,} more."
             )
@@ -488,6 +497,12 @@ class WhatIf:
                 f"nothing is published, and {may}."
             )
             return MayPublish.NO, said, "Publishing less cannot change it. Limit the added risk instead."
+        if self._in_crowd:
+            said = (
+                f"Not shown: {number_of(most, 'person')} would be over the limit at {at} against an "
+                f"adversary who knows where the others are, the rule is kept against one who does not; {may}."
+            )
+            return MayPublish.OPEN, said, "tallyguard plan answers in the crowd; here no crowd is looked at."
         if not refined:
             up_to = number_of(most, "person")
             said = f"Not shown: by the fast bound up to {up_to} would be over it, at {at}; {may}."
@@ -495,6 +510,10 @@ class WhatIf:
         said = f"No: even {condition}, {number_of(most, 'person')} would be over the limit at {at}; {may}."
         change = f"More noise, fewer sensors, or a share of {needed} or more would change it."
         return MayPublish.NO, said, change
+
+
+def _sigma_in_words(sigma: float) -> str:
+    return f"{sigma:g}: {error_in_words(public_error(Gaussian(sigma)))}" if sigma else "none: as counted"
 
 
 def _number(name: str, text: str | None) -> float | None:

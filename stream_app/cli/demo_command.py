@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.text import number_of
 from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
@@ -100,12 +101,14 @@ def _print_question(console: Console, report: DemoReport) -> None:
     from stream_app.watching.wording import DISTANCE
 
     how_many = f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
-    counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
+    were, hours = "was" if report.releases == 1 else "were", number_of(report.steps, "hour")
+    counts = f"{number_of(report.releases, 'count')} of {number_of(report.people, 'person')} {were} published"
+    everywhen = "the one hour" if report.steps == 1 else f"all {hours}"
     headline, means = report.view.group("headline"), report.view.group("mean")
     at = headline[0].over
     console.print(
         f"""
-[bold]{counts}[/], {report.published}. Could somebody who sees every count, knows a
+[bold]{counts} in {hours}[/], {report.published}. Could somebody who sees every count, knows a
 person's habits and where everybody else is, tell where that person was in
 {how_many} of the last {report.horizon_steps} hours?
 """,
@@ -123,8 +126,8 @@ person's habits and where everybody else is, tell where that person was in
     cli.print_table(rows, ("", "", ""), console=console, show_header=False)
     over_all = ", ".join(f"{each.kind.word} {each.shown}" for each in means)
     console.print(
-        f"Means over {at.people:,} people at {report.view.about.times.when(at.last)},\n"
-        f"where releases added most. Over all {report.steps} hours the means are:\n{over_all}.\n\n{DISTANCE}"
+        f"Means over {number_of(at.people, 'person')} at {report.view.about.times.when(at.last)},\n"
+        f"where releases added most. Over {everywhen} the means are:\n{over_all}.\n\n{DISTANCE}"
     )
 
 

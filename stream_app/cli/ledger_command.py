@@ -203,13 +203,13 @@ def _reconstruction_sentence(statement: dict[str, Any]) -> str:
 
     if "refused" in statement:
         return _sentence("Reconstruction", statement)
-    right = statement["horizon"] - statement["mistakes"]
     most, half, ever = map(
         ceiling_in_words, (statement["risk"]["1"], statement["risk"]["0.5"], statement["highest_ever"]["1"])
     )
     return (
-        f"Reconstruction of {right} of the last {statement['horizon']} steps: most exposed person "
-        f"{most}, half of the people at most {half}; ever: {ever}"
+        f"Reconstruction, {statement['condition']}: not even somebody who knows where everybody else is can "
+        f"tell {statement['question']} in more than {most} cases for the most exposed person after the last "
+        f"step, and {half} for half of the people; after any step: {ever}"
     )
 
 

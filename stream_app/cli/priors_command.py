@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
+from models.text import number_of
 from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
@@ -577,11 +578,12 @@ def _print_check(checked: CheckedPriors) -> None:
     check = checked.check
     released = "under the schedule" if checked.is_released else "with nothing released"
     cli.say(
-        f"{check.guess.everybody.people:,} people, {check.steps} steps of which {check.mistakes} may be "
+        f"{number_of(check.guess.everybody.people, 'person')}, {number_of(check.steps, 'step')} of which "
+        f"{check.mistakes} may be "
         f"wrong, in {checked.windows:,} windows that were not fitted."
     )
     if check.left_out:
-        cli.say(f"{check.left_out:,} people without so many known windows in a row are left out.")
+        cli.say(f"{number_of(check.left_out, 'person')} without so many known windows in a row are left out.")
     _print_groups("Best guess from habits alone", check.guess)
     _print_groups(f"Attack {check.attack_name} {released}, against ceilings", check.attack)
     dropped = (f"left out: {reason}: {count:,}" for reason, count in checked.traces.dropped.items() if count)

@@ -188,7 +188,9 @@ def _mechanism(index: int, fields: Mapping[str, object], registry: SensorRegistr
     name = parameters.pop("mechanism", None)
     if not isinstance(name, str):
         raise ScheduleError(
-            f"step {index} must name a mechanism", repr(name), "write raw, gaussian with sigma, or suppressed"
+            f"step {index} must name a mechanism",
+            repr(name),
+            "write raw, gaussian with sigma, or suppressed; where a risk budget decides, raw will do",
         )
     try:
         return mechanisms.parse(name, parameters, registry.designs)

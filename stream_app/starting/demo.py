@@ -24,6 +24,7 @@ from models.prior_files import save_population
 from models.priors import Population
 from models.private_files import PRIVATE_FILE, open_kept, private_file
 from models.releases import StepSchedule
+from models.text import number_of
 from stream_app import embedded
 from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
 from stream_app.analysis.report import load_priors, read_run, write_report
@@ -261,7 +262,7 @@ def run_demo(
         announce(f"an office with rooms, shifts and a timetable (seed {seed})")
         city: City = build_office(seed)
     else:
-        announce(f"building a city of {people:,} people (seed {seed})")
+        announce(f"building a city of {number_of(people, 'person')} (seed {seed})")
         city = build_city(CityOptions(people=people, seed=seed))
     scenario = prepare(output, city)
     token = secrets.token_urlsafe(12)  # made for this run, shown to whoever started it, stored nowhere

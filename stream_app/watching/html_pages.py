@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from models.text import number_of
 from stream_app.watching.view import QUESTION_COLUMNS, SEVERAL_QUESTIONS
 from stream_app.watching.wording import (
     ATTACK,
@@ -52,6 +53,7 @@ def templates_of(package: str) -> Environment:
         "ceiling": ceiling_in_words,
         "chance": in_a_hundred,
         "count": lambda number: f"{number:,}",
+        "number_of": number_of,
         "not_reached": not_reached_in_words,
         "sentence_case": sentence_case,
     }

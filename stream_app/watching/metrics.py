@@ -26,7 +26,6 @@ from accounting.settings import RiskBudget
 from models.mechanisms import MECHANISMS, errors_of_recipients, public_error
 from models.releases import Sensor, StepSchedule
 from stream_app.setup.priors_verdict import PriorsVerdict
-from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
 from stream_app.setup.this_process import own_version
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
@@ -102,7 +101,6 @@ class BudgetMetrics:
     def __init__(self, registry: CollectorRegistry, settings: Settings | None) -> None:
         self._meters = meters = Meters(registry, "budget")
         self._limit = limit = None if settings is None else settings.release.budget.limit
-        self._in_crowd = settings is not None and settings.adversary == CROWD
         meters.at_zero("decisions", BudgetReason)
         meters.show("budget_share", 0.0 if limit is None else limit.share)
         for name in ("risk", "added"):
@@ -124,17 +122,16 @@ class BudgetMetrics:
             "people_over_limit_forecast", dict(zip(_BY, (why.over, why.natural), strict=True))
         )
 
-    def accounted(self, view: PeopleView) -> None:
-        """A step was accounted: see who is over the limit."""
-        if self._limit is None:
+    def accounted(self, summary: RiskSummary) -> None:
+        """A step was accounted: its summary says who is over the limit."""
+        counts = summary.over_limit
+        if self._limit is None or counts is None:
             return
-        standing = view.standing()
-        counts = over_limit_counts(standing, self._limit, in_crowd=self._in_crowd)
         over = counts.by_releases, counts.by_habits
         self._meters.show_each("people_over_limit", dict(zip(_BY, over, strict=True)))
         self._meters.show("people_ever_over_limit", counts.ever)
         # The share as it was written: 0.07 of 100 people are 7, and not 7.000000000000001 as in floats.
-        allowed = float(Fraction(repr(self._limit.share)) * standing.people)
+        allowed = float(Fraction(repr(self._limit.share)) * summary.people)
         self._meters.show("people_allowed_over_limit", allowed)
 
 
@@ -410,8 +407,8 @@ class EngineMetrics(Observer):
         """Who is over the limit: the forecast of the decision, and what the accounts say."""
         if event.why is not None:
             self._budget.decided(event.why, is_replayed=event.is_replayed)
-        if self._view is not None:
-            self._budget.accounted(self._view)
+        if event.summary is not None:
+            self._budget.accounted(event.summary)
 
     def _show_errors(self, event: StepClosed) -> None:
         """Of each sensor whose step this is; infinite where it published nothing: 0 is a raw count."""

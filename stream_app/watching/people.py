@@ -45,6 +45,8 @@ class Standing:
     ``pseudonyms`` are in the same order; ``people_each`` (N,) is how many people each of them stands for.
     ``habits`` are the risks with nothing released: the baselines, or what they are raised to where risks are
     those within a radius. ``crowd`` is the same against the crowd adversary, where that is computed.
+    ``as_of`` are the steps that each person's figures are of, (N,), where those may be earlier ones; None:
+    all are of this step.
     """
 
     step: int
@@ -56,6 +58,7 @@ class Standing:
     habits: NDArray[np.float64]
     worst: WorstMoments
     crowd: Standing | None = None
+    as_of: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -116,9 +119,12 @@ class Standing:
         return int(self.people_each[chosen].sum())
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
-        """Positions of the people whose risk is at or above the threshold, highest added risk first."""
+        """Positions of the people whose risk is at or above the threshold, highest added risk first.
+
+        Where figures are of several steps they cannot be ranked: then by the highest added risk so far.
+        """
         reached = np.flatnonzero(self.risk >= threshold)
-        added = self.added[reached]
+        added = (self.added if self.as_of is None else self.worst.added)[reached]
         return reached[np.lexsort((reached, -self.risk[reached], -added))][:at_most]
 
 

@@ -9,6 +9,7 @@ from accounting.bounds.radius import Radius
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import RiskBudget
 from models.priors import Population, states_that_look_like_places
+from models.text import number_of
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
 from stream_app.watching.wording import DOWN, significant
@@ -46,7 +47,7 @@ def basis_note(
 def check_note(check: PriorsVerdict, draws: int = 1) -> str:
     """What real traces said of the priors, and what that means for every figure beside it."""
     if not check.is_too_low:
-        return f"compared with later traces of {check.people:,} people, " + (
+        return f"compared with later traces of {number_of(check.people, 'person')}, " + (
             "ceilings were too high, which errs on the safe side"
             if check.verdict == "ceilings too high"
             else "the priors were not refuted, which is no proof"
@@ -60,8 +61,8 @@ def check_note(check: PriorsVerdict, draws: int = 1) -> str:
         else "their traces do not say by how much"
     )
     return (
-        f"the priors were refuted on {check.people:,} people, because ceilings were too low: {raised}; "
-        "guess, attack and added risk are what the refuted priors say"
+        f"the priors were refuted on {number_of(check.people, 'person')}, because ceilings were too low: "
+        f"{raised}; guess, attack and added risk are what the refuted priors say"
     )
 
 
@@ -93,7 +94,7 @@ def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
     """
     if check is None or not check.is_too_low:
         return "if habits are as assumed" if draws == 1 else "on average over what the data leave open"
-    refuted = f"priors refuted on {check.people:,} people"
+    refuted = f"priors refuted on {number_of(check.people, 'person')}"
     around = refuted if draws == 1 else f"chains drawn for {refuted}"
     return f"if each person is within {_radius(check.within_nats)} nats of {around}"
 
@@ -119,37 +120,49 @@ def crowd_note(adversary: CrowdAdversary, others: int | None, *, of_personas: bo
     ``others`` is None where not all of them are known here; ``of_personas`` says whether some of them are
     behind personas.
     """
-    named = "the others" if others is None else f"the {others:,} others"
-    who = named if adversary.alone == 1.0 else f"{adversary.alone:g} of {named}"
-    known = f", except {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     group = (
         f"; for a person who always moves in a group of {1 + adversary.companions:,}, the ceiling against an "
         "informed adversary is that of one person"
         if adversary.companions
         else ""
     )
+    presumed = _crowd_assumption(adversary, others, of_personas=of_personas)
+    return f"{presumed}, no adversary who does not know where they are does better; {NOT_ALONE}{group}"
+
+
+NOT_ALONE = "couples, families and crowds at events do not move like that"
+"""Of whom a ceiling in the crowd does not hold."""
+
+
+def crowd_clause(adversary: CrowdAdversary, others: int | None, *, of_personas: bool = False) -> str:
+    """What :func:`crowd_note` presumes, and against whom, before a sentence that goes on."""
+    presumed = _crowd_assumption(adversary, others, of_personas=of_personas)
+    return f"{presumed}, against an adversary who does not know where they are"
+
+
+def _crowd_assumption(adversary: CrowdAdversary, others: int | None, *, of_personas: bool) -> str:
+    """Such as "if the 99 others move independently ..., as their priors say"."""
+    named = "the others" if others is None else f"the {others:,} others"
+    who = named if adversary.alone == 1.0 else f"{adversary.alone:g} of {named}"
+    known = f", except {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     how = "as their priors say"
     if of_personas:
         least = "" if adversary.least == 1.0 else f"{adversary.least * 100:g} % of "
         how = f"as their personas say, of each at least {least}the people that it stands for"
-    presumed = [f"{who}{known} move independently of each other and of the person, {how},"]
+    presumed = [f"{who}{known} move independently of each other and of the person, {how}"]
     if adversary.strangers:
         presumed = [] if others == 0 else presumed
         followed = "" if presumed else known
-        presumed.append(f"{_strangers_note(adversary, followed)},")
+        presumed.append(f"{_strangers_note(adversary, followed)}")
     if adversary.counted_once:
         chance = adversary.counted_once
         sure = (
             "surely counted once" if chance == 1.0 else f"counted once with a chance of at least {chance:g}"
         )
         presumed.append(
-            f"each of these, wherever a sensor may count a person again, is {sure}, however often others are,"
+            f"each of these, wherever a sensor may count a person again, is {sure}, however often others are"
         )
-    return (
-        f"if {' and if '.join(presumed)} no "
-        "adversary who does not know where they are does better; couples, families and crowds at events do "
-        f"not move like that{group}"
-    )
+    return f"if {', and if '.join(presumed)}"
 
 
 def _strangers_note(adversary: CrowdAdversary, followed: str) -> str:

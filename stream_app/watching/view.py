@@ -279,6 +279,7 @@ class View:
     worst: Moment | None = None
     last: Moment | None = None
     first_step: int | None = None
+    counted: tuple[int, int] | None = None  # fewest and most people of a step
     most: tuple[float, float] | None = None  # ceiling and added risk of the most affected person
     over: OverLimitCounts | None = None
     most_over: int = 0
@@ -295,6 +296,8 @@ class View:
         """One more step, with who is over the limit after it and what its decision foresaw."""
         if self.first_step is None:
             self.first_step = moment.step
+        fewest, most = self.counted or (moment.people, moment.people)
+        self.counted = min(fewest, moment.people), max(most, moment.people)
         if self.worst is None or moment.added > self.worst.added:
             self.worst = moment
         self.last, self._steps = moment, self._steps + 1
@@ -329,6 +332,17 @@ class View:
             QuestionFigures(own.about.asked[0].name, own.about.asked[0].what, own.group("headline"))
             for own in (self, *self.beside.values())
         )
+
+    @property
+    def has_same_number(self) -> bool:
+        """Whether there were as many people at every step."""
+        return self.counted is None or self.counted[0] == self.counted[1]
+
+    @property
+    def everybody(self) -> str:
+        """How many people figures of all steps are over: "300 people", "250 to 300 people"."""
+        fewest, most = self.counted or (0, 0)
+        return number_of(most, "person") if fewest == most else f"{fewest:,} to {number_of(most, 'person')}"
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -392,21 +406,22 @@ class View:
             condition = "by the refuted priors"
         where = self._where(scope, at)
         figure = Figure(f"{scope}.{name}", kind, value, over, "", condition, interval, where=where)
-        said = f"{figure.label}: {figure.shown}, {where}."
+        said = f"{figure.label}: {figure.shown}."
         if value is not None:
             holds = sentence_case(condition or "")
             said = _SENTENCES[name].format(shown=figure.shown, where=where, Condition=holds)
         return replace(figure, sentence=said)
 
     def _where(self, scope: str, at: Moment) -> str:
-        times, people = self.about.times, f"{at.people:,} people"
+        times, people = self.about.times, number_of(at.people, "person")
+        everybody = self.everybody
         span = times.span(self.first_step or 0, self.last.step if self.last else at.step)
         asked = "" if self.about.question is None else f" ({self.about.question})"
         where = {
             "headline": f"on average over {people} at {times.when(at.step)}, where releases added most",
-            "mean": f"on average over {people} and {span}",
+            "mean": f"on average over {everybody} and {span}",
             "last": f"on average over {people} after {times.when(at.step)}",
-            "most": f"for the most affected of {people} over {span}",
+            "most": f"for the most affected of {everybody} over {span}",
         }
         return where[scope] + asked
 
@@ -418,7 +433,7 @@ class View:
         when, span = self.about.times.when(at.step), self.about.times.span(first, at.step)
         if (over := self.over) is not None:
             said = (
-                f"Over the limit now, after {when}: {over.now:,} of {at.people:,} people, "
+                f"Over the limit now, after {when}: {over.now:,} of {number_of(at.people, 'person')}, "
                 f"{over.by_releases:,} because of releases and {over.by_habits:,} because of habits alone."
             )
             last = Over("after the last step", at.step, at.step, at.people)
@@ -429,7 +444,8 @@ class View:
             ever = number_of(over.ever, "person")
             said = f"Ever over the limit, after at least one step of {span}: {ever}."
             yield self._count("ever", over.ever, Over("after any step", first, at.step, at.people), said)
-            said = left_out(self.allowed, at.people, self.most_over, over.ever)
+            every = "at every step" if self.has_same_number else "now"
+            said = left_out(self.allowed, at.people, self.most_over, over.ever, every)
             yield self._count("allowed", self.allowed, Over("at every step", first, at.step, at.people), said)
 
     def _count(self, name: str, value: float, over: Over, sentence: str, words: str | None = None) -> Figure:
@@ -441,27 +457,30 @@ def forecast_of(why: DecisionReason, at: Moment) -> tuple[str, float, Over, str,
     total, is_more = why.over + why.natural, why.over > why.allowed
     shown = f"{total:,}{' or more' if is_more else ''}"
     sentence = (
-        f"Forecast: {shown} of {why.people:,} people over the limit in the decided step, or if nothing is "
-        "released after it; mostly by the fast bound, so more than are over it."
+        f"Forecast: {shown} of {number_of(why.people, 'person')} over the limit in the decided step, or if "
+        "nothing is released after it; mostly by the fast bound, which counts more people."
     )
     return "forecast", total, Over("by the last decision", at.step, at.step, why.people), sentence, shown
 
 
-def left_out(allowed: int, people: int, most_now: int, ever: int) -> str:
+def left_out(allowed: int, people: int, most_now: int, ever: int, when: str = "at every step") -> str:
     """Whom the share of a rule leaves out: how many at once, how many ever, and whether always the same.
+
+    ``when`` there were so many people: at other steps it may leave out others.
 
     Where as many were over the limit at one step as ever were, nobody else was at any other.
     """
     if not allowed:
         return "The rule leaves nobody out."
-    may = f"The rule leaves out at most {allowed:,} of {people:,} people at every step"
+    may = f"The rule leaves out at most {allowed:,} of {number_of(people, 'person')} {when}"
     if not ever:
         return f"{may}; so far nobody was over the limit."
     if ever <= most_now:
-        return f"{may}; so far always the same {ever:,} were over the limit."
+        return f"{may}; so far always the same {number_of(ever, 'was', 'were')} over the limit."
+    at_once = number_of(most_now, "was", "were")
     return (
-        f"{may}; so far at most {most_now:,} were over the limit at once and {ever:,} ever, so not always "
-        "the same people."
+        f"{may}; so far at most {at_once} over the limit at once and {ever:,} ever, so not always the same "
+        "people."
     )
 
 

@@ -285,9 +285,10 @@ def decision_in_words(why: DecisionReason, over: OverLimitCounts | None = None) 
     cleared = f", after the refined bound cleared {why.cleared:,}" if why.cleared else ""
     crowd = f"; {IN_CROWD}" if why.adversary else ""
     return (
-        f"{_SETTLED[why.reason].capitalize()}.{now} Forecast when it was decided: of {why.people:,} people "
-        f"{why.over:,}{more} over the limit because of releases, in this step or if nothing is released "
-        f"after it{cleared}, and {why.natural:,} because of habits alone; {why.allowed:,} may be{crowd}."
+        f"{_SETTLED[why.reason].capitalize()}.{now} Forecast when it was decided: of "
+        f"{number_of(why.people, 'person')} {why.over:,}{more} over the limit because of releases, in this "
+        f"step or if nothing is released after it{cleared}, and {why.natural:,} because of habits alone; "
+        f"{why.allowed:,} may be{crowd}."
     )
 
 

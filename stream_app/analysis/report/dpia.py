@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from models.text import number_of
 from stream_app.analysis.report import sections
 from stream_app.analysis.run_log import RunLog
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
@@ -114,7 +115,7 @@ def _risks(log: RunLog) -> Iterator[tuple[str, str]]:
         yield each.kind.name, each.sentence
     yield "highest", log.view.figure("most.ceiling").shown
     yield "highest_added", f"{log.view.figure('most.added').shown}{log.by_priors}"
-    yield "people", f"{log.summaries[-1].people:,}"
+    yield "people", number_of(log.summaries[-1].people, "person")
 
 
 def _released(log: RunLog) -> str:

@@ -221,18 +221,40 @@ def _changes(
     horizon: HorizonSettings,
     shares: Sequence[RevealedBySensor],
 ) -> tuple[Change, ...]:
-    """As it was, less of the sensors that revealed most, and noise at all sensors."""
-    change = partial(_change, exposed, moments, steps, horizon)
+    """As it was, less of the sensors that revealed most, and noise at all sensors.
+
+    What would change nothing, as there was so much noise already, is left out.
+    """
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
-    rows = [change("as it was", {}, None)]
-    rows += [change(f"{sensor} suppressed", {sensor: Suppressed()}, None) for sensor in most]
+    noises: dict[str, Mechanism] = {f"with at least sigma {sigma:g}": Gaussian(sigma) for sigma in SIGMAS}
+    tried: list[tuple[str, Mapping[str, Mechanism], Mechanism | None]]
+    tried = [(f"{sensor} suppressed", {sensor: Suppressed()}, None) for sensor in most]
     if len(most) > 1:
-        together = f"these {len(most)} sensors"
-        rows.append(change(f"{together} suppressed", dict.fromkeys(most, Suppressed()), None))
-        noises = {sigma: dict.fromkeys(most, Gaussian(sigma)) for sigma in SIGMAS}
-        rows += [change(f"{together} with sigma {sigma:g}", own, None) for sigma, own in noises.items()]
-    rows += [change(f"all with sigma {sigma:g}", {}, Gaussian(sigma)) for sigma in SIGMAS]
-    return tuple(rows)
+        for how, mechanism in ({"suppressed": Suppressed()} | noises).items():
+            tried.append((f"these {len(most)} sensors {how}", dict.fromkeys(most, mechanism), None))
+    tried += [(f"all {how}", {}, mechanism) for how, mechanism in noises.items()]
+    windows = (each.release for step in steps for each in step.windows or ())
+    released = [*(each for step in steps for each in step.releases), *windows]
+    change = partial(_change, exposed, moments, steps, horizon)
+    return (
+        change("as it was", {}, None),
+        *(
+            change(name, chosen, others)
+            for name, chosen, others in tried
+            if any(
+                _less(chosen, others, each.sensor.name, each.mechanism) is not each.mechanism
+                for each in released
+            )
+        ),
+    )
+
+
+def _less(
+    chosen: Mapping[str, Mechanism], others: Mechanism | None, sensor: str, mechanism: Mechanism
+) -> Mechanism:
+    """What is proposed for a sensor; its own mechanism where that has as much noise."""
+    wanted = chosen.get(sensor, others)
+    return mechanism if wanted is None or wanted.zcdp_rho() >= mechanism.zcdp_rho() else wanted
 
 
 def _change(
@@ -245,11 +267,7 @@ def _change(
     others: Mechanism | None,
 ) -> Change:
     """The risk of these people if some sensors, or all, are released otherwise: never with less noise."""
-
-    def less(sensor: str, mechanism: Mechanism) -> Mechanism:
-        wanted = chosen.get(sensor, others)
-        # A smaller rho is more noise. What the run released with more noise than proposed stays as it was.
-        return mechanism if wanted is None or wanted.zcdp_rho() >= mechanism.zcdp_rho() else wanted
+    less = partial(_less, chosen, others)
 
     def changed(release: SensorRelease) -> SensorRelease:
         return replace(release, mechanism=less(release.sensor.name, release.mechanism))

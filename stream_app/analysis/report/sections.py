@@ -132,7 +132,7 @@ def record_rows(log: RunLog) -> Rows:
         facts = entry.facts
         release = facts.get("release") or {}
         limit = BudgetSettings.model_validate(release.get("budget") or {}).limit
-        sigma = release.get("sigma")
+        sigma, in_crowd = release.get("sigma"), bool((facts.get("crowd") or {}).get("decides"))
         noise = "" if sigma is None else f" with sigma {sigma:g}"
         changed = "".join(f"{each.words}; " for each in changes)
         yield (
@@ -140,7 +140,7 @@ def record_rows(log: RunLog) -> Rows:
             log.times.moment(datetime.fromisoformat(entry.at).timestamp()),
             entry.by,
             entry.reason or ("begun" if entry.kind == "begun" else "no promise was weakened"),
-            f"{changed}{whole_rule_in_words(limit)}; "
+            f"{changed}{whole_rule_in_words(limit, in_crowd=in_crowd)}; "
             f"released by {release.get('mechanism', 'gaussian')}{noise}; "
             f"horizon {facts.get('horizon')}, mistakes {facts.get('mistakes')}; {priors_of(entry)}; "
             f"tallyguard {entry.version}",
@@ -192,7 +192,7 @@ def setting_rows(log: RunLog, *, says_why: bool = True) -> Rows:
     settings, length = log.settings, duration(log.settings["step_seconds"])
     steps = range(log.account.steps if log.account else 0)
     if log.summaries:
-        yield "People protected", f"{log.summaries[-1].people:,}, each separately"
+        yield "People protected", f"{log.view.everybody}, each separately"
         steps = range(log.summaries[0].step, log.summaries[-1].step + 1)
     if steps:
         yield "Steps", f"{log.when(steps[0])} to {log.when(steps[-1])}, {length} each"

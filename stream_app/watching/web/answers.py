@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from models.exceptions import TallyguardError
+from stream_app.setup.release_settings import CROWD, INFORMED
 from stream_app.setup.settings import Settings
 from stream_app.watching.html_pages import Part, rendered, templates_of
 from stream_app.watching.metrics import HiddenByHour
@@ -129,6 +130,9 @@ def _text(document: dict[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False, default=dict)
 
 
+_KNOWS = {INFORMED: "where everybody else is", CROWD: "those of all others, but not where they are"}
+
+
 def _about(settings: Settings | None) -> dict[str, Any] | None:
     if settings is None:
         return None
@@ -139,7 +143,11 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "timezone": settings.clock,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
-        "question": settings.asked(settings.question).asks(settings.horizon, settings.mistakes),
+        "question": (
+            "Could somebody who sees everything published, knows a person's habits and "
+            f"{_KNOWS[settings.adversary]}, tell "
+            f"{settings.asked(settings.question).asks(settings.horizon, settings.mistakes)}?"
+        ),
         "delta": settings.delta,
         "confidence": settings.confidence,
         "thresholds": list(settings.thresholds),

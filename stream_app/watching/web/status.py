@@ -181,6 +181,7 @@ def _row(standing: Standing, person: int) -> dict[str, Any]:
         "baseline": float(standing.baseline[person]),
         "added": float(standing.added[person]),
         "crowd": None if standing.crowd is None else float(standing.crowd.risk[person]),
+        "as_of": None if standing.as_of is None else int(standing.as_of[person]),
         "most_added": float(worst.added[person]),
         "most_added_step": int(worst.step[person]),
     }
@@ -275,7 +276,7 @@ class PastSteps:
 
 
 def _numbers(values: np.ndarray[Any, np.dtype[np.float32]]) -> list[float | None]:
-    return [None if np.isnan(value) else round(float(value), 5) for value in values]
+    return [None if np.isnan(value) else float(f"{value:.3g}") for value in values]
 
 
 Phase = Literal["starting", "running", "stopped"]
@@ -321,7 +322,8 @@ class ReleaseLine:
     """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from its noise.
 
     ``tiers`` are the expected errors of what each tier of recipients reads, the public's among them. The
-    count is within ``width`` of the value with the probability that the setting ``confidence`` says.
+    count is within ``width`` of the value with the probability that the setting ``confidence`` says. It is of
+    the last ``steps``: several where the sensor has a window.
     """
 
     sensor: str
@@ -331,6 +333,7 @@ class ReleaseLine:
     error: float | None
     tiers: Mapping[str, float]
     width: int | None = None
+    steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -540,7 +543,10 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
 _MOVED = ("0.5", "0.9", "1.0")  # quantiles whose movement the page shows
 
 
-def _distribution(standing: Standing) -> dict[str, list[int]]:
+def _distribution(standing: Standing) -> dict[str, list[int]] | None:
+    """People by ceiling and guess; None where somebody's are not known at this step."""
+    if standing.as_of is not None and (standing.as_of != standing.step).any():
+        return None
     return {
         name: np.histogram(getattr(standing, name), BINS, (0.0, 1.0), weights=standing.people_each)[
             0
@@ -575,5 +581,6 @@ def _release(release: SensorRelease, event: StepClosed, level: float) -> Release
         return ReleaseLine(name, shown, dict(mechanism.parameters), None, None, {})
     tiers = dict(errors_of_recipients(mechanism))
     read = Tiered(mechanism.tiers[:1]) if isinstance(mechanism, Tiered) else mechanism  # by everybody
-    width = half_width([read], level)
-    return ReleaseLine(name, shown, dict(mechanism.parameters), value, public_error(mechanism), tiers, width)
+    width, window = half_width([read], level), release.sensor.window
+    steps, error = 1 if window is None else window.steps, public_error(mechanism)
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, error, tiers, width, steps)

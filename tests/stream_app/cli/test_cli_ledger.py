@@ -166,6 +166,8 @@ def test_the_page_for_people_says_what_is_guaranteed_and_what_not(
     raw = "1 count of sensor home was published exactly"
     assert f"Differential privacy of the whole log, move one person: no guarantee. {raw}" in result.out
     assert "Bayesian privacy of whole traces: no guarantee" in result.out
+    assert "Reconstruction, if habits are as assumed: " in result.out
+    assert "tell where that person was in at least " in result.out
     assert "most exposed person" in result.out
 
 

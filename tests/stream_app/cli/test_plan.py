@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from models.mechanisms import Raw, largest_sigma
 from models.prior_files import save_population
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, StepSchedule
+from stream_app.analysis import plan_figure
 from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
@@ -123,6 +125,23 @@ def test_the_table_and_the_picture_are_for_people(
     assert "Unit of privacy" in printed
     assert "budget" in printed
     assert (files / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_says_when_it_holds_and_is_read_without_colours(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plan_figure, "save_figure", lambda figure, output: drawn.append(figure))
+    own = ("plan", files / "schedule.json", "--priors", files / "priors.json")
+    assert call(monkeypatch, *own, "--adversary", "crowd", "--plot", files / "plan.png") == 0
+    risk, errors = drawn[0].axes[:2]
+    title = risk.get_title().replace("\n", " ")
+    assert "if habits are as assumed, and if the " in title and "who does not know where they are" in title
+    assert len({str(line.get_linestyle()) for line in risk.lines[:3]}) == 3, "highest, 99 of 100, median"
+    drawn[0].canvas.draw()
+    boxes = [name.get_window_extent() for name in errors.get_yticklabels()]
+    assert all(not one.overlaps(other) for one, other in pairwise(boxes))
+    assert not risk.get_legend().get_window_extent().overlaps(risk.get_window_extent())
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from models.prior_files import load_population, save_population
 from models.priors import MovementPrior, Population
-from stream_app.analysis.served import answer_of_run
+from stream_app.analysis.served import RunReader, answer_of_run, sources
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.given_priors import population_of
@@ -67,6 +67,11 @@ def test_counts_are_published_and_no_risk_is_told_as_zero(deployment: Path) -> N
     assert [len(step["releases"]) for step in released] == [2, 2, 2]
     assert all(entry["sigma"] == 2.0 for step in released for entry in step["releases"])
     assert not (out / "risks.jsonl").exists() or (out / "risks.jsonl").read_text() == ""
+    (source,) = sources([out], None, config)
+    board = StatusBoard((), 1e-6, source.settings)
+    RunReader(source, board).start()
+    assert (board.read().next_step, board.read().phase, board.read().people) == (3, "stopped", 0)
+    assert board.read().summary is None and len(board.read().releases) == 2
     ledger = json.loads(called("ledger", str(out), "--config", str(config), "--json").stdout)
     assert NOBODY in ledger["note"]
     assert "refused" in ledger["reconstruction"]
@@ -198,7 +203,7 @@ def test_page_annex_and_export_say_that_no_rule_is_kept_where_nobody_is_accounte
         *("--input", deployment / "messages.jsonl", "--output", out),
     )
     answer = answer_of_run(out)
-    assert (answer["state"], answer["sentence"]) == ("no rule", NO_CEILING)
+    assert (answer["state"], answer["sentence"]) == ("not shown" if rule else "no rule", NO_CEILING)
     assert "Run with priors" in answer["change"]
     command("report", out, "--for", "dpia", "--public", "--output", deployment / "annex.html")
     assert NOBODY in text_of_page((deployment / "annex.html").read_text())

@@ -17,7 +17,7 @@ from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.kafka.worker_metrics import AccountMetrics
 from stream_app.setup.settings import Settings
-from stream_app.watching.events import RunStarted
+from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import BudgetMetrics, EngineMetrics, over_limit_counts
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.wording import decision_in_words
@@ -34,10 +34,15 @@ def standing() -> Standing:
     return Standing(0, names, np.ones(5, dtype=np.int64), RISK, BASELINE, added, BASELINE, no_moments(5))
 
 
-VIEW = cast(
-    PeopleView,
-    SimpleNamespace(standing=standing, sensor_information_bits=lambda schedule: {}, assumed=None),
-)
+VIEW = cast(PeopleView, SimpleNamespace(sensor_information_bits=lambda schedule: {}, assumed=None))
+
+
+def accounted() -> StepClosed:
+    """A step whose summary says who of the five is over the limit."""
+    event = closed(0, people=5)
+    assert event.summary is not None
+    over = over_limit_counts(standing(), RiskBudget(added=0.25))
+    return replace(event, summary=event.summary.model_copy(update={"over_limit": over}))
 
 
 class Shown:
@@ -77,7 +82,7 @@ def test_a_limit_that_decides_nothing_is_watched_by_the_accounts(kind: type[Engi
     shown, unlimited = Shown(kind, share=0.29, added=0.25), Shown(kind)
     for each in (shown, unlimited):
         each.metrics.started(RunStarted(5, 0, VIEW))
-        each.metrics.closed(closed(0))
+        each.metrics.closed(accounted())
     assert shown.people == (2.0, 0.0, 0.29 * 5)
     assert unlimited.people == (0.0, 0.0, 0.0)
     if kind is AccountMetrics:
@@ -92,13 +97,13 @@ def test_who_is_over_a_limit_that_decides_is_no_forecast() -> None:
     )
     worker = Shown(AccountMetrics, mechanism="budget", share=0.2, added=0.25)
     worker.metrics.started(RunStarted(5, 0, VIEW))
-    worker.metrics.closed(closed(0))
+    worker.metrics.closed(accounted())
     assert worker.people == (2.0, 0.0, 0.2 * 5)
     assert worker.value("people_ever_over_limit") == 2
     assert worker.value("people_over_limit_forecast", by="releases") == 0
     both = Shown(EngineMetrics, mechanism="budget", share=0.2, added=0.25)
     both.metrics.started(RunStarted(5, 0, VIEW))
-    both.metrics.closed(replace(closed(0), why=why))
+    both.metrics.closed(replace(accounted(), why=why))
     assert both.people == (2.0, 0.0, 1.0)
     assert both.value("people_over_limit_forecast", by="releases") == 3
     assert both.value("people_over_limit_forecast", by="habits") == 2

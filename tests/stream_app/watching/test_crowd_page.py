@@ -18,6 +18,7 @@ from accounting.settings import OPERATIONS, RiskBudget
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.analysis.report import read_run, write_report
+from stream_app.analysis.served import answer_of_run
 from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.watching.events import Observer, Observers, StepClosed
@@ -162,6 +163,27 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
     plain = Shown(tmp_path / "plain", 3, release={"mechanism": "raw"})
     assert "crowd" not in render(plain.board.read(), plain.settings)
     assert plain.people.exposed(0.0)["people"][0]["crowd"] is None
+
+
+def test_the_question_the_rule_and_the_answer_are_about_the_adversary_the_rule_is_kept_against(
+    tmp_path: Path,
+) -> None:
+    """Only a rule in the crowd asks of somebody who does not know the others, and the answer says when."""
+    for adversary, asks in (("crowd", "those of all others, but not where they are"), ("informed", "where")):
+        shown = Shown(tmp_path / adversary, 3, **{**BUDGET, "adversary": adversary})
+        found = answer_of_run(tmp_path / adversary)
+        is_crowd = adversary == "crowd"
+        question = json.loads(state_json(shown.board.read(), shown.settings, has_people=True))["about"][
+            "question"
+        ]
+        assert question.startswith(
+            f"Could somebody who sees everything published, knows a person's habits and {asks}"
+        )
+        against = "against an adversary who does not know where"
+        assert (f"{against} the others are" in found["rule"]) is is_crowd
+        assert (f"as their priors say, {against} they are: " in found["sentence"]) is is_crowd
+        if found["state"] == "yes":
+            assert found["sentence"].endswith("at events do not move like that.") is is_crowd
 
 
 def test_of_many_sensors_the_plain_page_shows_those_where_the_crowd_hides_least(shown: Shown) -> None:

@@ -24,6 +24,7 @@ from stream_app.setup.run_folder.record import read_entries
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observers, RunStopped
+from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import PeopleBoard, Site, StatusBoard, WebServer, server
 from stream_app.watching.web.answers import UNREADABLE, respond
 from stream_app.wire import Reading
@@ -110,7 +111,9 @@ def test_a_folder_is_shown_as_its_engine_showed_it(deployment: Deployment) -> No
     assert any(kind == 2 for row in read.week(NAMES)["kinds"] for kind in row), "raw counts are told apart"
     for step in range(STEPS):
         now, then = (dict(board.past(step) or {}) for board in (live, read))
-        now.pop("distribution"), then.pop("distribution")  # of each person's latest record
+        assert now["distribution"] is not None
+        if step % deployment.settings.risk_every:  # not everybody was recorded: no spread of mixed steps
+            assert then.pop("distribution") is None and now.pop("distribution")
         assert now == then
     assert live.past(STEPS) is None
     for level in (0.0, *deployment.settings.thresholds):
@@ -125,6 +128,41 @@ def most_added(people: PeopleBoard) -> dict[str, tuple[float, int]]:
     """What was added at most for each person shown, and at which step."""
     shown = people.exposed(0.0)["people"]
     return {each["person"]: (round(each["most_added"], 9), each["most_added_step"]) for each in shown}
+
+
+def test_people_are_ranked_and_dated_by_what_the_files_say_of_them(deployment: Deployment) -> None:
+    """The latest record of somebody who stays above every level is an old one: it is no figure of now."""
+    live, read = (boards[1].exposed(0.0)["people"] for boards in (deployment.live, deployment.read))
+    assert {each["as_of"] for each in live} == {None}
+    added = [each["most_added"] for each in read]
+    assert added == sorted(added, reverse=True)
+    recorded = [json.loads(line) for line in (deployment.output / "risks.jsonl").open() if '"risk",' in line]
+    latest = {each["person"]: each["step"] for each in recorded if each["type"] == "risk"}
+    assert {each["person"]: each["as_of"] for each in read} == latest
+    assert min(latest.values()) < STEPS - 1, "some figures are not of the last step"
+
+
+def test_metrics_and_dead_letters_of_files_are_the_page_s(deployment: Deployment, tmp_path: Path) -> None:
+    """People over the limit are those of the summaries, refused messages those of the run."""
+    config = deployment.folder / "strict.toml"
+    config.write_text(CONFIG.replace("added = 0.2", "added = 0.6"))
+    settings = deployment.with_own_key("refusals", load_settings(config))
+    lines = b"no message\n" + lines_of(messages_of_a_day(STEPS, 1))
+    board, registry = StatusBoard((), 1e-6, settings), CollectorRegistry()
+    run(settings, RunOptions(tmp_path / "out"), population(), observer=board, chunks=[lines])
+    (source,) = sources([tmp_path / "out"], None, deployment.folder / "tallyguard.toml")
+    again = StatusBoard((), 1e-6, settings)
+    metrics = EngineMetrics(registry, (), settings.thresholds, 1e-6, settings=source.settings)
+    reader = RunReader(source, Observers([again, metrics]))
+    reader.start()
+    reader.read()
+    assert board.read().rejected == again.read().rejected == 1
+    assert registry.get_sample_value("tallyguard_rejected_total", {"reason": "not_json"}) == 1
+    over = board.read().summary.over_limit  # type: ignore[union-attr]
+    assert over is not None and over.now
+    for by, count in (("releases", over.by_releases), ("habits", over.by_habits)):
+        assert registry.get_sample_value("tallyguard_people_over_limit", {"by": by}) == count
+    assert registry.get_sample_value("tallyguard_people_ever_over_limit") == over.ever
 
 
 def test_the_most_exposed_are_shown_with_what_was_added_for_them_at_most(deployment: Deployment) -> None:
@@ -230,6 +268,29 @@ def test_what_if_says_what_a_run_of_that_plan_says(deployment: Deployment, tmp_p
         assert fast["ceiling"][index] >= refined["ceiling"][index] - 1e-12
         assert fast["over"][index] >= refined["over"][index]
     assert refined["state"] == verdict_of(log).answer.value
+
+
+def test_what_if_of_a_rule_in_the_crowd_says_no_more_than_it_knows(deployment: Deployment) -> None:
+    """It has ceilings against somebody who knows the others: these can clear people, and not accuse them."""
+    source = replace(
+        deployment.source, settings=deployment.settings.model_copy(update={"adversary": "crowd"})
+    )
+    plan = {"noise": "1", "added": "0.2", "share": "0"}
+    assert deployment.plans.answer({**plan, "refined": "1"})["state"] == "no"
+    found = Plans(source.what_if).answer({**plan, "refined": "1"})
+    assert found["state"] == "not shown" and "in the crowd" in found["change"]
+    assert found["rule"].endswith("against an adversary who does not know where the others are")
+    found = Plans(source.what_if).answer({"noise": "100", "added": "0.9", "share": "0", "refined": "1"})
+    assert found["state"] == "yes" and "also if the adversary knows where the others are" in found["sentence"]
+
+
+def test_a_noise_of_the_slider_is_as_far_off_as_its_plan_says(deployment: Deployment) -> None:
+    """By the noise that is drawn, which is less than a continuous one where sigma is small."""
+    said = dict(deployment.plans.answer({"about": "1"})["sigmas"])
+    for sigma in (0.5, 1.0, 10.0):
+        plan = deployment.plans.answer({"noise": f"{sigma}", "refined": "1"})
+        assert said[sigma] == f"{sigma:g}: {plan['error']}"
+    assert said[1.0] == "1: off by 0.73 people on average"
 
 
 def test_while_a_slider_moves_the_nearest_horizon_answers_and_says_so(deployment: Deployment) -> None:

@@ -237,6 +237,7 @@ def test_the_headline_is_the_step_where_releases_added_most_and_says_so() -> Non
         "people at step 1, where releases added most."
     )
     assert view.figure("headline.attack").shown == "not measured"
+    assert view.figure("headline.attack").sentence == "Attack: not measured."
     assert view.figure("most.added").label == "Highest added risk"
 
 
@@ -310,3 +311,14 @@ def test_no_surface_makes_a_figure_of_its_own() -> None:
         if path.name != "view.py" and own.search(line)
     ]
     assert found == []
+
+
+def test_figures_of_all_steps_say_how_many_people_there_were_in_each() -> None:
+    """People leave: at earlier steps there were more, and the share of the rule left out more of them."""
+    found = View(About("if habits are as assumed", limit=RiskBudget(share=0.05, added=0.1)))
+    for step, people in enumerate((300, 300, 250)):
+        found.note(moment(step, 0.1, 0.5)._replace(people=people), counts(4, 0, 9))
+    assert "over 250 to 300 people and steps 0 to 2" in found.figure("mean.ceiling").sentence
+    assert "for the most affected of 250 to 300 people" in found.figure("most.added").sentence
+    assert "over 250 people after step 2" in found.figure("last.ceiling").sentence
+    assert "at most 12 of 250 people now; so far at most 4 were" in found.figure("people.allowed").sentence

@@ -83,7 +83,7 @@ def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer,
     assert status == 200
     assert 'http-equiv="refresh"' in page
     assert (
-        "Running: closing steps. 2 steps closed, 200 people accounted, 2 steps behind, 1 messages rejected."
+        "Running: closing steps. 2 steps closed, 200 people accounted, 2 steps behind, 1 message rejected."
         in words
     )
     assert words[words.index("50 in 100 or more") + 1 :][:4] == ["7", "4", "3", "3"], (

@@ -4,7 +4,7 @@
 import { element } from "./words.js";
 
 const HEIGHT = 250;
-const DASH = { ceiling: [], guess: [7, 4], attack: [2, 3], crowd: [9, 4], b: [10, 3] };
+const DASH = { ceiling: [], guess: [7, 4], attack: [2, 3], highest: [1, 3], crowd: [9, 4], b: [10, 3] };
 const drawn = new Map(); // figures, with how to draw each again
 
 export function colour(name) {

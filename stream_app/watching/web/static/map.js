@@ -2,7 +2,7 @@
 // step shown. Streets come from the deployment's own server, where the settings name one. Sensors of rooms stand on a
 // plan of the floors. The list below says the same.
 
-import { bits, element, number } from "./words.js";
+import { bits, element, number, numberOf } from "./words.js";
 import { label, shape } from "./charts.js";
 import { FULL_BITS, meanBits } from "./sensors.js";
 
@@ -36,7 +36,7 @@ export function drawMap(figure, sensors, releases, hasNoPeople, tiles = "") {
   const said = first.length ? ` Revealing most: ${first.join("; ")}.` : "";
   const svg = shape("svg", {
     viewBox: `0 0 ${width} ${project.height}`, role: "img",
-    "aria-label": `Map of ${number(placed.length)} sensors.${said} The list below names them.`,
+    "aria-label": `Map of ${numberOf(placed.length, "sensor")}.${said} The list below names them.`,
   });
   svg.append(
     ...streets(tiles, project),
@@ -104,7 +104,7 @@ function streets(address, project) {
 function circle({ line, x, y, bitsPerRelease, radius, kind }, hasNoPeople) {
   const made = shape("circle", { class: `sensor ${kind}`, cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) });
   const title = shape("title", {});
-  title.textContent = `${line.name}: ${hasNoPeople ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases, ${KINDS[kind]} at this step`;
+  title.textContent = `${line.name}: ${hasNoPeople ? "" : `${bits(bitsPerRelease)} a release, `}${numberOf(line.releases, "release")}, ${KINDS[kind]} at this step`;
   made.append(title);
   return made;
 }

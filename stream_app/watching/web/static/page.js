@@ -7,7 +7,7 @@ import { openPlans, startPlans, wishPlans } from "./plans.js";
 import { FULL_BITS, chooseSensors, meanBits } from "./sensors.js";
 import { choose, drawSpread, drawTime, startTime } from "./time.js";
 import { drawWeek, startWeek } from "./week.js";
-import { bits, element, hourOfWeek, number, table, twoDigits } from "./words.js";
+import { bits, element, hourOfWeek, number, numberOf, table, twoDigits } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
@@ -99,8 +99,7 @@ function drawSetting({ about, runs, name }) {
   if (runs?.length) by("runs").replaceChildren(...runs.map((each) => element("a", { href: `/${encodeURIComponent(each)}/`, ...(each === name ? { "aria-current": "page" } : {}) }, each)));
   if (!about) return;
   by("deployment").textContent = about.deployment;
-  by("question").textContent =
-    `Could somebody who sees everything published, knows a person's habits and where everybody else is, tell ${about.question}?`;
+  by("question").textContent = about.question;
 }
 
 // The condition beside each ceiling. Where the priors were refuted, the page does not say what releases added.
@@ -218,12 +217,11 @@ function groupBy(sensors) {
 function tile(line, kind, hasNoPeople) {
   const fill = element("i"), mean = meanBits(line);
   fill.style.width = `${100 * Math.min(1, mean / FULL_BITS)}%`;
-  const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
   const revealed = [element("span", {}, bits(mean)), element("span", { class: "bar", "aria-hidden": "true" }, fill)];
   return element(
     "li", { class: `tile ${kind}` },
     element("span", {}, line.name), ...(hasNoPeople ? [] : revealed), // without people it is not computed, not 0
-    element("small", {}, `${releases}; ${kind} at this step`),
+    element("small", {}, `${numberOf(line.releases, "release")}; ${kind} at this step`),
   );
 }
 
@@ -240,7 +238,7 @@ function between({ value, width }) {
 
 function drawReleases(releases) {
   const rows = releases.map((line) => [
-    line.sensor,
+    line.steps > 1 ? `${line.sensor}, over ${number(line.steps)} steps` : line.sensor,
     [line.mechanism, ...Object.entries(line.parameters).filter(() => line.value !== null).map(([key, value]) => `${key} ${+Number(value).toPrecision(3)}`)].join(", "),
     line.value === null ? "nothing" : number(line.value),
     between(line),

@@ -1,6 +1,6 @@
 // Single people and suspected devices, behind the access token. The token stays in this page's memory and is sent to this engine only.
 
-import { bits, element, number, stepName, table } from "./words.js";
+import { bits, element, number, numberOf, stepName, table } from "./words.js";
 
 const PAGE = 25; // people on a page
 const by = (id) => document.getElementById(id);
@@ -70,15 +70,16 @@ function list(found) {
   first = found.first;
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
   const rest = shown < found.listed ? ` Of ${number(found.listed)}, numbers ${number(first + 1)} to ${number(first + shown)} are listed.` : "";
-  by("exposed-said").textContent = `${number(found.reached)} people have a ceiling of ${found.said} or more${until}, those with the highest added risk first.${rest}`;
+  const recorded = found.people.some((person) => person.as_of !== null), so = recorded ? " so far" : "";
+  by("exposed-said").textContent = `${numberOf(found.reached, "person has", "people have")} a ceiling of ${found.said} or more${until}, those with the highest added risk${so} first.${rest}`;
   const inCrowd = found.people.some((person) => person.crowd !== null);
-  const rows = found.people.map(({ person, said, most_added_step: step }) => [
+  const rows = found.people.map(({ person, said, most_added_step: step, as_of: latest }) => [
     element("code", { title: person }, person.slice(0, 12)),
     whyButton(person),
-    said.added, said.risk, ...(inCrowd ? [said.crowd] : []), said.baseline,
+    said.added, said.risk, ...(inCrowd ? [said.crowd] : []), said.baseline, ...(recorded ? [stepName(latest, about)] : []),
     said.most_added, stepName(step, about),
   ]);
-  const head = ["Pseudonym", "Which release did it", "Added risk now", "Ceiling", ...(inCrowd ? ["Ceiling in the crowd"] : []), "Guess", "Highest added risk so far", "At step"];
+  const head = ["Pseudonym", "Which release did it", recorded ? "Added risk as recorded" : "Added risk now", "Ceiling", ...(inCrowd ? ["Ceiling in the crowd"] : []), "Guess", ...(recorded ? ["Recorded at step"] : []), "Highest added risk so far", "At step"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
   by("exposed").hidden = shown === 0;
   by("pages").hidden = shown === found.listed;

@@ -6,7 +6,6 @@ import { line, lines } from "./charts.js";
 import { ask } from "./people.js";
 import { element, number } from "./words.js";
 
-const SIGMAS = [0, 0.5, 1, 2, 3, 4, 5, 8, 10, 20, 30, 100]; // of the slider; 0 publishes as counted
 const REST_MS = 500, MOST_LISTED = 200;
 const by = (id) => document.getElementById(id);
 let base = null; // what the sliders began with
@@ -17,7 +16,10 @@ let asking = false, again = false, resting = 0, wish = null;
 let about = null;
 
 export function startPlans() {
-  by("plan-form").addEventListener("input", (event) => event.target.id !== "plan-find" && moved());
+  by("plan-form").addEventListener("input", (event) => {
+    delete event.target.dataset.exact;
+    if (event.target.id !== "plan-find") moved();
+  });
   by("plan-form").addEventListener("submit", (event) => event.preventDefault());
   by("plan-find").addEventListener("input", listSensors);
   by("all-on").addEventListener("click", () => turn([...off], true));
@@ -45,10 +47,12 @@ export async function openPlans(isOpen, state) {
     return;
   }
   by("plans").hidden = false;
+  by("sigma").max = base.sigmas.length - 1;
   by("plans-about").textContent = `${base.about.slice(0, 1).toUpperCase()}${base.about.slice(1)}: the same sensors and steps, released otherwise, accounted anew from the first of them. No count is used.`;
   by("take-form").hidden = !base.can_be_taken;
   const rule = base.rule ?? { added: 0.1, risk: null, share: 0.05 };
   fill({ noise: base.noise, horizon: base.horizon, mistakes: base.mistakes, added: rule.added ?? "", risk: rule.risk ?? "", share: rule.share });
+  for (const [id, name] of [["plan-a", "Plan A, to compare with"], ["plan-b", "Plan B"]]) drawPlan(by(id), name, { plan: "the figures are being computed", pending: true });
   planA = { noise: base.noise, added: rule.added ?? "", risk: rule.risk ?? "", share: `${rule.share}`, horizon: `${base.horizon}`, mistakes: `${base.mistakes}` };
   if (base.noise === "") choose("sigma"); // else both plans would be the same
   if (wish?.get("a")) planA = Object.fromEntries(new URLSearchParams(wish.get("a")));
@@ -61,17 +65,27 @@ export async function openPlans(isOpen, state) {
 }
 
 function fill(query) {
-  const sigma = SIGMAS.indexOf(Number(query.noise));
+  const sigma = base.sigmas.findIndex(([each]) => each === Number(query.noise));
   const noiseBy = query.noise === "" || query.noise === "rule" ? query.noise : "sigma";
   choose(noiseBy);
   if (noiseBy === "sigma" && sigma >= 0) by("sigma").value = sigma;
   by("of").value = query.risk ? "risk" : "added";
-  by("level").value = Math.round(100 * Number(query.risk || query.added || 0.1));
-  by("share").value = Math.round(200 * Number(query.share ?? 0.05));
+  place("level", 100, query.risk || query.added || 0.1);
+  place("share", 200, query.share ?? 0.05);
   by("horizon").value = query.horizon;
   by("mistakes").max = Math.max(0, Number(query.horizon) - 1);
   by("mistakes").value = query.mistakes;
   off = new Set((query.off ?? "").split(",").filter(Boolean).map((each) => base.sensors[Number(each)]).filter(Boolean));
+}
+
+// A slider has round numbers only: until it is moved it stands for the number that it was given.
+function place(id, scale, exact) {
+  by(id).value = Math.round(scale * Number(exact));
+  by(id).dataset.exact = exact;
+}
+
+function placed(id, scale) {
+  return Number(by(id).dataset.exact ?? by(id).value / scale);
 }
 
 function choose(noiseBy) {
@@ -79,22 +93,22 @@ function choose(noiseBy) {
 }
 
 function query() {
-  const by_ = by("plan-form").querySelector('[name="noise-by"]:checked').value, level = `${Number(by("level").value) / 100}`;
+  const by_ = by("plan-form").querySelector('[name="noise-by"]:checked').value, level = `${placed("level", 100)}`;
   const numbers = base.sensors.map((name, index) => (off.has(name) ? index : -1)).filter((index) => index >= 0);
   return {
-    noise: by_ === "sigma" ? `${SIGMAS[by("sigma").value]}` : by_,
+    noise: by_ === "sigma" ? `${base.sigmas[by("sigma").value][0]}` : by_,
     added: by("of").value === "added" ? level : "", risk: by("of").value === "risk" ? level : "",
-    share: `${Number(by("share").value) / 200}`, horizon: by("horizon").value, mistakes: by("mistakes").value,
+    share: `${placed("share", 200)}`, horizon: by("horizon").value, mistakes: by("mistakes").value,
     ...(numbers.length ? { off: numbers.join(",") } : {}),
   };
 }
 
 function say() {
-  const sigma = SIGMAS[by("sigma").value];
   by("sigma").disabled = !by("plan-form").querySelector('[value="sigma"]').checked;
-  by("sigma-said").textContent = sigma === 0 ? "none: published as counted" : `${sigma}: off by ${+(0.798 * sigma).toPrecision(2)} people on average`;
-  by("level-said").textContent = by("of").value === "added" ? `${by("level").value} percentage points` : `${by("level").value} in 100`;
-  by("share-said").textContent = Number(by("share").value) === 0 ? "nobody" : `${Number(by("share").value) / 2} in 100`;
+  by("sigma-said").textContent = base.sigmas[by("sigma").value][1];
+  const inHundred = (id, scale) => `${+(100 * placed(id, scale)).toPrecision(6)}`;
+  by("level-said").textContent = `${inHundred("level", 100)} ${by("of").value === "added" ? "percentage points" : "in 100"}`;
+  by("share-said").textContent = placed("share", 200) === 0 ? "nobody" : `${inHundred("share", 200)} in 100`;
   by("mistakes").max = Math.max(0, Number(by("horizon").value) - 1);
   by("horizon-said").textContent = by("horizon").value;
   by("mistakes-said").textContent = by("mistakes").value;

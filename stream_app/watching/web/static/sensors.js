@@ -21,7 +21,7 @@ export function chooseSensors(sensors) {
   const found = sensors.filter((line) => line.name.toLowerCase().includes(wanted));
   const rank = new Map(found.sort((a, b) => meanBits(b) - meanBits(a)).map((line, place) => [line.name, place]));
   const first = found.some((line) => meanBits(line) > 0) ? ", those first that reveal most" : ""; // else no people are known here
-  const some = wanted ? `${number(found.length)} of ${number(sensors.length)} sensors have “${wanted}” in their name` : `There are ${number(sensors.length)} sensors`;
+  const some = wanted ? `${number(found.length)} of ${number(sensors.length)} sensors ${found.length === 1 ? "has" : "have"} “${wanted}” in their name` : `There are ${number(sensors.length)} sensors`;
   for (const note of document.querySelectorAll("[data-cut]")) note.textContent = `${some}; at most ${MOST_LISTED} are listed${first}.`;
   return (lines, key) =>
     lines.filter((line) => rank.has(line[key])).sort((a, b) => rank.get(a[key]) - rank.get(b[key])).slice(0, MOST_LISTED);

@@ -1,7 +1,7 @@
 // The time line, and the step that the whole page shows: the latest one, or the one the cursor stands on.
 
 import { bars, line, lines } from "./charts.js";
-import { dayName, isDayStart, number, stepName } from "./words.js";
+import { dayName, isDayStart, number, numberOf, stepName } from "./words.js";
 
 const by = (id) => document.getElementById(id);
 let chosen = null; // null: the latest
@@ -55,22 +55,25 @@ export function drawTime(state) {
   const newest = history[history.length - 1];
   const said = (name) => state.figures.find((each) => each.name === `last.${name}`)?.shown ?? "not known";
   const attack = (part) => history.map((each) => (each.attack ? each.attack[part] : null));
+  const hasAttack = history.some((each) => each.attack);
   const hasCrowd = history.some((each) => each.mean_crowd !== null);
   const axes = { days, x: (step) => dayName(step, about), y: inHundreds, label: "in 100" };
   lines(by("over-time"), steps, [
-    line("attack, with its interval", "attack", attack(2), { width: 0, quiet: true }),
-    line("attack", "attack", attack(1), { width: 0, quiet: true, band: "attack" }),
+    ...(hasAttack ? [
+      line("attack, with its interval", "attack", attack(2), { width: 0, quiet: true }),
+      line("attack", "attack", attack(1), { width: 0, quiet: true, band: "attack" }),
+    ] : []),
     line("ceiling", "ceiling", history.map((each) => each.mean_risk)),
     ...(hasCrowd ? [line("ceiling in the crowd", "ceiling", history.map((each) => each.mean_crowd), { dash: "crowd" })] : []),
-    line("attack, with its interval", "attack", attack(0)),
+    ...(hasAttack ? [line("attack, with its interval", "attack", attack(0))] : []),
     line("guess", "guess", history.map((each) => each.mean_baseline)),
   ], {
     ...axes, at, onClick: () => hovered !== null && choose(hovered), onCursor: (step) => (hovered = step),
-    describe: `Mean ceiling ${said("ceiling")}, mean attack ${said("attack")} and mean guess ${said("guess")} at step ${newest.step}; ${steps.length} steps are drawn`,
+    describe: `Mean ceiling ${said("ceiling")}, mean attack ${said("attack")} and mean guess ${said("guess")} at step ${newest.step}; ${numberOf(steps.length, "step is", "steps are")} drawn`,
   });
   const moved = (of, part) => history.map((each) => each[of][part] ?? null);
   if (history.every((each) => each.risk.length)) lines(by("movement"), steps, [
-    line("highest ceiling", "ceiling", moved("risk", 2), { width: 1.5 }),
+    line("highest ceiling", "ceiling", moved("risk", 2), { dash: "highest" }),
     line("9 in 10 at or below", "ceiling", moved("risk", 1), { dash: "crowd" }),
     line("half at or below", "ceiling", moved("risk", 0)),
     line("half, guess", "guess", moved("baseline", 0)),
@@ -85,6 +88,6 @@ export function drawSpread(distribution) {
   const high = risk.slice(count / 2).reduce((sum, each) => sum + each, 0);
   bars(by("spread"), edges, { ceiling: risk, guess: baseline }, {
     splits: [0, 0.25, 0.5, 0.75, 1], x: (value) => `${Math.round(100 * value)}`, y: (value) => number(value), label: "people",
-    title: "People by chance, in 100", describe: `${number(high)} people have a ceiling of 50 in 100 or more`,
+    title: "People by chance, in 100", describe: `${numberOf(high, "person has", "people have")} a ceiling of 50 in 100 or more`,
   });
 }

@@ -1,6 +1,6 @@
 // The week as a table of colours: a row a sensor, a column an hour; by keyboard and read aloud as a table.
 
-import { element, number, twoDigits } from "./words.js";
+import { bits, element, numberOf, twoDigits } from "./words.js";
 
 const DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const KINDS = ["silent", "noised", "raw"], SIGNS = ["–", "~", "="];
@@ -53,7 +53,7 @@ function draw() {
   }));
   const rows = sensors.map((name, row) => element("tr", {}, element("th", { scope: "row" }, name), ...hours.map((each) => cell(measure, row, each, hour))));
   by("week").replaceChildren(element("caption", { class: "skip" }, by("measure").selectedOptions[0].textContent), element("thead", {}, head), element("tbody", {}, ...rows));
-  by("week-said").textContent = `${number(sensors.length)} sensors, ${hours.length} hours that had a release.`;
+  by("week-said").textContent = `${numberOf(sensors.length, "sensor")}, ${numberOf(hours.length, "hour")} that had a release.`;
   by("week-legend").replaceChildren(...legend(measure));
 }
 
@@ -62,7 +62,7 @@ function cell(measure, row, hour, now) {
   const place = hour === now ? " now" : "";
   if (kind < 0) return element("td", { class: `none${place}` });
   const value = measure === "kinds" ? null : shown[measure][row][hour];
-  const words = measure === "kinds" ? KINDS[kind] : value === null ? "silent" : `${twoDigits(value)} ${measure === "bits" ? "bits" : "people"}`;
+  const words = measure === "kinds" ? KINDS[kind] : value === null ? "silent" : measure === "bits" ? bits(value) : `${twoDigits(value)} people`;
   const made = element("td", { class: `${measure === "kinds" ? KINDS[kind] : measure}${place}`, title: `${shown.sensors[row]}, ${said(hour)}: ${KINDS[kind]}, ${words}` });
   if (measure === "kinds") made.textContent = SIGNS[kind];
   else if (value === null) made.textContent = SIGNS[0];

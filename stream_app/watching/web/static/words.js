@@ -4,6 +4,10 @@ export function number(value) {
   return value.toLocaleString("en");
 }
 
+export function numberOf(value, one, many = `${one}s`) {
+  return `${number(value)} ${value === 1 ? one : many}`;
+}
+
 // Never in powers of ten: "130", "0.85".
 export function twoDigits(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 2 });
