@@ -321,7 +321,7 @@ class ArchiveTable:
         whole: Any = column.unify_dictionaries().combine_chunks()
         if isinstance(whole, pa.ChunkedArray):
             whole = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
-        values, index = whole.dictionary, np.asarray(pc.fill_null(whole.indices, -1)).astype(np.int64)
+        values, index = whole.dictionary, np.asarray(pc.fill_null(whole.indices.cast(pa.int64()), -1))
         if pa.types.is_string(values.type) and len(values):
             trimmed: Any = pc.utf8_trim_whitespace(values)
             blank = np.asarray(pc.equal(trimmed, pa.scalar("")))

@@ -389,7 +389,11 @@ class _Columns:
         usual = sorted(
             (_rank(name, _SENSOR_NAMES), name) for name in rest if _rank(name, _SENSOR_NAMES) < 999
         )
-        full = [name for _, name in usual if not table[name].null_count and not self._numbers_rows(name)]
+        full = [
+            name
+            for _, name in usual
+            if not (table[name].null_count or self._numbers_rows(name) or self._changes_like_counts(name))
+        ]
         alone = [name for name in full if not self._repeats([name])]
         if alone or full:
             return (alone or full)[0]
@@ -408,6 +412,12 @@ class _Columns:
     def _numbers_rows(self, name: str) -> bool:
         """Whether each of many rows has another cell there, as where rows have numbers."""
         return len(self._table) >= _MANY_ROWS and len(self._table[name].unique()) == len(self._table)
+
+    def _changes_like_counts(self, name: str) -> bool:
+        """Whether it is a counter called Station or Street: numbers that keep changing, one row a time."""
+        if self._moments is None or self._repeats([]) or not self._are_counts(name):
+            return False
+        return np.count_nonzero(np.diff(self._codes(name))) * 10 > len(self._table)
 
     def _counts(self, numbers: Sequence[str], rest: Sequence[str], sensor: str | None) -> list[str]:
         own, table = self._own, self._table
@@ -443,7 +453,7 @@ class _Columns:
 
     def _codes(self, name: str) -> Any:
         coded: Any = self._table[name].combine_chunks().dictionary_encode()
-        return np.asarray(pc.fill_null(coded.indices, -1)).astype(np.int64)
+        return np.asarray(pc.fill_null(coded.indices.cast(pa.int64()), -1))
 
     def _read(self, names: tuple[str, ...], is_said: bool = False) -> Any:
         """The moments of columns, by their places where they can be read in several ways; None for none."""

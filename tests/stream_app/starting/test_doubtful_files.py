@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -269,6 +271,42 @@ def test_a_device_that_was_down_is_said(tmp_path: Path) -> None:
 def test_a_line_with_other_cells_than_the_header_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must have the 3 cells of its header, got line 3 with 2"):
         taken(tmp_path, "time,a,b\n2026-03-02 08:00,1,2\n2026-03-02 09:00,3\n")
+
+
+@pytest.mark.parametrize(
+    "names", [("Station", "Park", "Total"), ("Street", "Zone", "Value"), ("Counter", "Visitors", "Port")]
+)
+def test_counters_with_names_of_other_columns_are_a_column_each(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """Station and Total were taken for the sensors and counts of a long file: each count named a sensor."""
+    table = np.random.default_rng(3).poisson(20, (60, 3))
+    lines = [f"2026-03-{2 + hour // 24:02} {hour % 24:02}:00" for hour in range(60)]
+    text = "".join(
+        f"{time},{','.join(map(str, counts))}\n" for time, counts in zip(lines, table.tolist(), strict=True)
+    )
+    found = taken(tmp_path, f"time,{','.join(names)}\n{text}")
+    assert found.sensors == tuple(sorted(names))
+    assert found.table.tolist() == table[:, np.argsort(names)].tolist()
+
+
+def test_numbered_sensors_one_after_the_other_are_those_of_a_long_file(tmp_path: Path) -> None:
+    """Each time stands once there, too."""
+    text = "".join(f"2026-03-{day:02},{1 + day // 15},{day % 7}\n" for day in range(1, 30))
+    found = taken(tmp_path, f"time,station,count\n{text}")
+    assert found.sensors == ("1", "2")
+    assert found.table[:14, 0].tolist() == [day % 7 for day in range(1, 15)]
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint32(), pa.int16()])
+def test_categories_of_a_data_frame_are_texts(tmp_path: Path, kind: pa.DataType) -> None:
+    """Polars numbers them without a sign."""
+    names = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1], kind), pa.array(["mill", "port"]))
+    times = pa.array([0, 0, 3600, 3600], pa.timestamp("s", "UTC"))
+    path = tmp_path / "counts.parquet"
+    pq.write_table(pa.table({"time": times, "sensor": names, "count": pa.array([1, 2, 3, None])}), path)
+    found = read_counts(path)
+    assert (found.sensors, found.table.tolist()) == (("mill", "port"), [[1, 2], [3, NOT_COUNTED]])
 
 
 REAL: tuple[tuple[str, dict[str, Any], str | int], ...] = (
