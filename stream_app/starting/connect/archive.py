@@ -365,7 +365,8 @@ def read_archive(
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
     kept = names.answered(mapping.keep)
-    ask_about(table, names.texts, kept, are_totals=are_totals, by_place=not mapping.sensor)
+    length = None if mapping.end else interval
+    ask_about(table, names.texts, kept, are_totals=are_totals, by_place=not mapping.sensor, interval=length)
     table, unknown = differences(table) if are_totals else (table, 0)
     devices = tuple(remarks_of(table, names.texts, interval))
     table, partial = _by_step(table, rows_seconds // interval)

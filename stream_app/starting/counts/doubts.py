@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.tables import is_named
+from stream_app.watching.wording import duration
 
 NOT_COUNTED = -1
 """A cell without a count."""
@@ -33,6 +34,8 @@ _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _DAY = 24  # intervals after which counts of people have fallen, and some have come
 _NAMED = 3  # in a sentence
 _LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
+_DAY_SECONDS = 86_400
+_SPARSE = 12  # counts that are equally far apart, and no interval's length
 
 
 _IGNORE = "name it in ignore of [connect.files], or name it in keep if it counts people of its own"
@@ -40,13 +43,20 @@ _TOTAL = 'set kind = "total" in [connect.files], or name it in keep if it counts
 
 
 def ask_about(
-    table: NDArray[np.int64], names: Sequence[str], keep: Sequence[str], *, are_totals: bool, by_place: bool
+    table: NDArray[np.int64],
+    names: Sequence[str],
+    keep: Sequence[str],
+    *,
+    are_totals: bool,
+    by_place: bool,
+    interval: int | None,
 ) -> None:
     """:class:`InputError` for what needs an answer before counts are taken.
 
     ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
     Whoever brings the file has said which channels to ``keep``, although they look like totals or are 0, and
-    whether counts ``are_totals`` since a counter began; ``by_place`` names are those of columns.
+    whether counts ``are_totals`` since a counter began; ``by_place`` names are those of columns. ``interval``
+    is the length in seconds that all are taken for, None where each row says its own.
     """
     columns = np.ascontiguousarray(table.T)
     series = [_counted(column) for column in columns]
@@ -93,6 +103,30 @@ def ask_about(
             "a device that was stuck",
             _IGNORE,
         )
+    apart = {} if interval is None else {each: _apart(columns[each], interval) for each in doubtful}
+    sparse = [names[each] for each, gap in apart.items() if gap > 1]
+    if sparse and interval is not None:
+        most = duration(max(apart.values()) * interval)
+        raise InputError(
+            f"all counts must be of intervals of one length, {duration(interval)} as times are apart",
+            f"those of {some_of(sparse)}, which lie up to {most} apart",
+            "bring all times to full intervals, give each length a file of its own, and write zeros that are "
+            f"left out; or name it in keep if each of its counts is of {duration(interval)} all the same",
+        )
+
+
+def _apart(column: NDArray[np.int64], interval: int) -> int:
+    """How many intervals, of a day at most, a channel's counts are apart for long, or always.
+
+    Whoever counts by the hour has a count in each fourth quarter of an hour; 1 is that of any other.
+    """
+    gaps = np.diff(np.flatnonzero(column >= 0))
+    if gaps.size < _SPARSE or gaps.max() == 1:
+        return 1
+    ends = np.flatnonzero(np.append(gaps[1:] != gaps[:-1], True))
+    is_long = np.diff(ends, prepend=-1) >= _SPARSE
+    found = np.append(gaps[ends[is_long]], gaps.min())
+    return int(found.max(initial=1, where=found * interval <= _DAY_SECONDS))
 
 
 def _counted(column: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -309,6 +309,46 @@ def test_categories_of_a_data_frame_are_texts(tmp_path: Path, kind: pa.DataType)
     assert (found.sensors, found.table.tolist()) == (("mill", "port"), [[1, 2], [3, NOT_COUNTED]])
 
 
+def by_minutes(*apart: int, counts: int = 30, first: int = 0) -> str:
+    """Rows of a sensor for each of these, its counts so many minutes apart, ``first`` later than the last."""
+    found = []
+    for number, minutes in enumerate(apart):
+        for place in range(counts):
+            day, minute = divmod(place * minutes + number * first, 24 * 60)
+            time = f"2026-03-{2 + day:02} {minute // 60:02}:{minute % 60:02}"
+            found.append(f"{time},s{number},{(place * 7 + number) % 11}\n")
+    return "time,sensor,count\n" + "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (by_minutes(15, 60), "15 min as times are apart, got those of 's1', which lie up to 60 min apart"),
+        (by_minutes(60, 60, first=30), "30 min as times are apart, got those of 's0', 's1'"),
+        (by_minutes(15) + by_minutes(60, counts=13).partition("\n")[2].replace("03-0", "04-0"), "of 's0'"),
+    ],
+    ids=["one by the hour", "one half an hour later", "by the hour later on"],
+)
+def test_counts_of_intervals_of_several_lengths_are_asked_about(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    """A count of an hour is none of its first quarter, in which each person may not even have been there."""
+    with pytest.raises(InputError, match=words):
+        taken(tmp_path, text)
+    with pytest.raises(InputError, match=words):
+        mapped(tmp_path, text, start="time", sensor="sensor", count="count")
+
+
+def test_counts_that_lie_apart_by_accident_or_declaration_are_taken(tmp_path: Path) -> None:
+    kept = taken(tmp_path, by_minutes(15, 60), keep=["s1"])
+    assert (kept.step_seconds, int((kept.table[:, 1] >= 0).sum())) == (900, 30)
+    random = np.random.default_rng(5)
+    rows = by_minutes(15, 15, counts=400).splitlines(keepends=True)
+    left = [row for row in rows[1:] if random.random() < 0.3]
+    found = taken(tmp_path, rows[0] + "".join(left))
+    assert (found.step_seconds, int((found.table >= 0).sum())) == (900, len(left))
+
+
 REAL: tuple[tuple[str, dict[str, Any], str | int], ...] = (
     (
         "01c-muenster-only-total-and-parts.csv",

@@ -463,7 +463,7 @@ def test_a_week_in_blocks_is_read_once_its_monday_is_said(tmp_path: Path) -> Non
 def test_columns_beside_the_counts_are_asked_about(tmp_path: Path, header: str, row: str, words: str) -> None:
     """In and out of which one would have been taken; constants, and a camera's uptime, would be sensors."""
     lines = [
-        row.format(t=f"2026-03-0{2 + at // 24} {at % 24:02}:00", n=n, sum=n + 2, up=at % 2)
+        row.format(t=f"2026-03-0{2 + at // 24} {at % 24:02}:00", n=n, sum=n + 2, up=int(at % 5 > 0))
         for at, n in enumerate(at * 7 % 11 for at in range(72))
     ]
     with pytest.raises(InputError, match=words):
@@ -471,7 +471,7 @@ def test_columns_beside_the_counts_are_asked_about(tmp_path: Path, header: str, 
     if "Uptime" in header:
         path = saved(tmp_path, "\n".join([header, *lines, ""]), "up.csv")
         found = read_counts(path, timezone="UTC", ignore=["Total"], keep=["B"])
-        assert counts_of(found)["A"] == [at * 7 % 11 if at % 2 else -1 for at in range(1, 72)]
+        assert counts_of(found)["A"] == [at * 7 % 11 if at % 5 else -1 for at in range(1, 72)]
 
 
 @pytest.mark.parametrize("form", ["{0:02}", "kl.{0:02}-{1:02}"])
