@@ -41,7 +41,7 @@ from stream_app.wire import MAX_COUNT
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
 Integers = NDArray[np.int64]
-_MINUTE = 60
+_MINUTE, _DAY = 60, 86_400
 _AMBIGUOUS = 'set ambiguous = "earlier", "later", "in_order" or "pairs" in [connect.files]'
 _WALL_CLOCK = "if they show the clock on the wall, add wall_clock = true in [connect.files]"
 
@@ -104,12 +104,11 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
         )
     single = 0
     if twice.size and mapping.ambiguous in ("in_order", "pairs"):
-        is_second, is_alone = _seconds_of_pairs(twice, clock.shown[index], channel)
-        instants[twice[is_second]] = clock.late[index[twice[is_second]]]
-        if mapping.ambiguous == "pairs":
-            is_real = is_real.copy()
-            is_real[twice[is_alone]] = False
-            single = int(is_alone.sum())
+        second, alone, unknown = _seconds_of_pairs(clock, index, channel)
+        instants[second] = clock.late[index[second]]
+        left_out = np.append(unknown, alone if mapping.ambiguous == "pairs" else unknown[:0])
+        is_real[left_out] = False
+        single = left_out.size
     length, are_inclusive = mapping.interval_seconds, False
     if table.chosen.end is not None:
         length = _length(table, clock, index[is_real], is_real, mapping)
@@ -153,20 +152,44 @@ def _short_by(starts: Integers, shown: Integers, length: int) -> int:
 
 
 def _seconds_of_pairs(
-    rows: Integers, shown: Integers, channel: Integers | None
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which of these rows are the second of their channel and time, and which have no second.
+    clock: _Clock, index: Integers, channel: Integers | None
+) -> tuple[Integers, Integers, Integers]:
+    """The rows that are the second of their channel and time, those without a second, and undecided pairs.
 
-    Newest-first files are read backwards.
+    Around such a night a channel's rows stand in the order of time or newest first, as two alone do if the
+    file does; otherwise nobody knows which of two came first.
     """
-    place = -rows if shown[0] > shown[-1] else rows
-    of = np.zeros_like(rows) if channel is None else channel[rows]
-    order = np.lexsort((place, of, shown[rows]))
-    same = (np.diff(shown[rows][order]) == 0) & (np.diff(of[order]) == 0)
-    second, alone = np.zeros(rows.size, dtype=bool), np.zeros(rows.size, dtype=bool)
-    second[order] = np.append(False, same)
-    alone[order] = ~np.append(False, same) & ~np.append(same, False)
-    return second, alone
+    nights = np.unique(clock.shown[(clock.early != clock.late) & clock.is_real] // _DAY)
+    is_near = np.isin(clock.shown // _DAY, np.add.outer(nights, (-1, 0, 1)))
+    near = np.flatnonzero(is_near[index])
+    shown, early, late = (each[index[near]] for each in (clock.shown, clock.early, clock.late))
+    of = np.searchsorted(nights, shown // _DAY - 1)
+    if channel is not None:
+        of = of * (channel.max() + 2) + channel[near] + 1
+    rows = np.stack([of, shown, early, late])
+    second, is_ordered = _in_order(*rows)
+    other, is_reversed = (each[::-1] for each in _in_order(*rows[:, ::-1]))
+    is_back = is_reversed & (~is_ordered | (clock.shown[index[0]] > clock.shown[index[-1]]))
+    is_pair, is_known = second | other, is_ordered | is_reversed
+    is_second = np.where(is_back, other, second) & is_known
+    return near[is_second], near[(early != late) & ~is_pair], near[is_pair & ~is_known]
+
+
+def _in_order(
+    of: Integers, shown: Integers, early: Integers, late: Integers
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows are the second of two if they stand in the order of time, and whether all ``of`` one do."""
+    by_time = np.lexsort((shown, of))
+    again = np.append(False, (np.diff(shown[by_time]) == 0) & (np.diff(of[by_time]) == 0))
+    second = np.zeros(of.size, dtype=bool)
+    second[by_time] = again & (early != late)[by_time]
+    in_file = np.argsort(of, kind="stable")
+    is_next = np.diff(of[in_file]) == 0
+
+    def falls(times: Integers) -> NDArray[np.bool_]:
+        return np.isin(of, of[in_file][1:][is_next & (np.diff(times[in_file]) < 0)])
+
+    return second, ~(falls(np.where(second, late, early)) & falls(shown))
 
 
 def _clock(table: ArchiveTable, name: str, coded: Coded, mapping: FilesMap) -> _Clock:
@@ -511,7 +534,8 @@ def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
     if starts.single:
         remarks.append(
             f"{starts.single:,} rows of {table.path.name} stand once where the clock shows the hour twice, "
-            "and may be of either hour or of both: taken as not counted."
+            "or out of order, and may be of either hour or of both: taken as not counted. If a time is kept "
+            "all year, the zone is one like Etc/GMT-1."
         )
     if starts.dropped:
         remarks.append(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -254,6 +256,51 @@ def test_an_autumn_hour_that_stands_once_is_not_counted(tmp_path: Path) -> None:
     found = taken(tmp_path, text, timezone="Europe/Berlin")
     assert found.table[:, 0].tolist() == [0, 1, NOT_COUNTED, NOT_COUNTED, 3, 4]
     assert any("may be of either hour or of both" in remark for remark in found.remarks)
+
+
+def autumn(year: int, step: int) -> list[tuple[str, int]]:
+    """Rows from midnight to six of the night of change: when by the clock, and how many."""
+    first = datetime(year, 10, 26 if year == 2025 else 27, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    times = [first + step * number for number in range(7 * 3600 // step)]
+    clock = [datetime.fromtimestamp(time, ZoneInfo("Europe/Berlin")) for time in times]
+    return [(f"{time:%Y-%m-%d %H:%M}", number % 23) for number, time in enumerate(clock)]
+
+
+def autumn_read(folder: Path, rows: list[tuple[str, int]], **given: Any) -> tuple[list[int], bool]:
+    """The counts of a night in the order of time, and whether some were left out for their order."""
+    text = "time,site,count\n" + "".join(f"{time},a,{count}\n" for time, count in rows)
+    found = taken(folder, text, timezone="Europe/Berlin", **given)
+    return found.table[:, 0].tolist(), any("out of order" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("step", [3600, 900])
+@pytest.mark.parametrize("order", ["of time", "newest first", "of the clock"])
+def test_an_autumn_hour_that_stands_twice_is_told_by_the_order_around_it(
+    tmp_path: Path, step: int, order: str
+) -> None:
+    rows = autumn(2025, step)
+    counts = [count for _, count in rows]
+    rows = {
+        "of time": rows,
+        "newest first": rows[::-1],
+        "of the clock": sorted(rows, key=lambda row: row[0]),
+    }[order]
+    assert autumn_read(tmp_path, rows) == (counts, False)
+
+
+def test_months_newest_first_are_in_order_each(tmp_path: Path) -> None:
+    """The hour of autumn was read backwards, as the file's last row is older than its first."""
+    old, new = autumn(2024, 3600), autumn(2025, 3600)
+    counts, _ = autumn_read(tmp_path, new + old)
+    assert (counts[:7], counts[-7:]) == ([count for _, count in old], [count for _, count in new])
+
+
+@pytest.mark.parametrize("given", [{}, {"ambiguous": "in_order"}])
+def test_an_autumn_hour_of_rows_out_of_order_is_not_counted(tmp_path: Path, given: dict[str, str]) -> None:
+    """Its two counts were given to whichever hour they stood for in the file."""
+    rows = autumn(2025, 3600)
+    shuffled = [rows[place] for place in (5, 3, 0, 6, 2, 1, 4)]
+    assert autumn_read(tmp_path, shuffled, **given) == ([0, 1, NOT_COUNTED, NOT_COUNTED, 4, 5, 6], True)
 
 
 def test_a_device_that_was_down_is_said(tmp_path: Path) -> None:
