@@ -343,12 +343,18 @@ class ArchiveTable:
         coded = self.coded(name)
         empty = np.flatnonzero(coded.at < 0)
         if empty.size:
-            raise InputError(
-                f"{self.what(name)} must have {what} in each row",
-                f"{empty.size:,} empty cells, the first in {self.place(int(empty[0]))}",
-                "fill or drop them; for lines at the end that are no rows, set footer = 1 in [connect.files]",
-            )
+            raise no_cell(self.what(name), what, empty.size, self.place(int(empty[0])))
         return coded
+
+
+def no_cell(column: str, what: str, empty: int, first: str) -> InputError:
+    """What to say of a column that must have a cell in each row."""
+    return InputError(
+        f"{column} must have {what} in each row",
+        f"{empty:,} empty cells, the first in {first}",
+        "fill them, also below a merged cell, or drop them; for lines at the end that are no rows, set "
+        "footer = 1 in [connect.files]",
+    )
 
 
 # Sensors and their channels, by what files call them and what the deployment does.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +22,11 @@ import pyarrow.compute as pc
 from stream_app.exceptions import InputError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive import read_archive
-from stream_app.starting.connect.archive_file import refuse_personal_columns, said_by
+from stream_app.starting.connect.archive_file import no_cell, refuse_personal_columns, said_by
 from stream_app.starting.connect.presets_at_hand import recognised_preset, resolved_map
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable
 from stream_app.starting.counts.tables import (
+    WORKBOOKS,
     OpenedTable,
     check_is_file,
     column_in_words,
@@ -40,6 +43,8 @@ from stream_app.starting.counts.times import joined_cells, parse_times
 
 _SAMPLE_ROWS = 20_000
 _MANY_ROWS = 24
+_LAST_BYTES, _LAST_ROWS, _MOST_FOOTER = 65_536, 200, 20
+_TIME_LIKE = re.compile(r"\d[-/.]\d{1,2}[-/.]\d|\d:\d\d|\d{8}")
 
 
 def _plain(name: str) -> str:
@@ -174,7 +179,7 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
         return guess
     footer = 0 if own.footer else _footer(opened)
     if footer:
-        guess.say("footer", footer, "lines at the end have other cells than the rows above")
+        guess.say("footer", footer, "they have fewer cells than the rows above, or no time")
         opened = opened_table(path, own.model_copy(update={"footer": footer}))
     sample = _sample(opened, own)
     columns = _Columns(sample, own, guess)
@@ -184,25 +189,41 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
 
 
 def _footer(opened: OpenedTable) -> int:
-    """How many lines at the end are no rows: they have fewer cells, or hardly one that is filled."""
-    if opened.separator is None or compression_of(opened.path):
-        return 0
-    with opened.path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - 65_536))
-        content = file.read() if opened.blank is None else opened.blank.sub(b"", file.read())
-        text = content.decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
-    lines = text.rstrip("\r\n").split("\n")[1:]
-    widths = [line.count(opened.separator) for line in lines]
+    """How many lines at the end are no rows: they have fewer cells, hardly one that is filled, or no time."""
+    lines = [[cell.strip(' "\r') for cell in line] for line in _last_lines(opened)]
     if len(lines) < 4:
         return 0
+    widths = [len(line) for line in lines]
     usual = max(set(widths), key=widths.count)
-    footer = 0
-    for line, width in zip(reversed(lines), reversed(widths), strict=True):
-        if width >= usual and sum(bool(cell.strip(' "\r')) for cell in line.split(opened.separator)) > 1:
-            break
-        footer += 1
-    return footer if footer <= 20 else 0
+    is_short = [len(line) < usual or sum(map(bool, line)) < 2 for line in lines]
+    is_timeless = [not any(map(_TIME_LIKE.search, line)) for line in lines]
+    either = _at_end(map(or_, is_short, is_timeless))
+    above = is_timeless[: len(lines) - either]
+    footer = either if above and not any(above) else _at_end(is_short)
+    return footer if footer <= _MOST_FOOTER else 0
+
+
+def _at_end(are: Iterable[bool]) -> int:
+    """How many there are behind the last that is not."""
+    return len(list(takewhile(bool, reversed(list(are)))))
+
+
+def _last_lines(opened: OpenedTable) -> list[list[str]]:
+    """The cells of a file's last lines, where it may end in others than rows."""
+    if opened.path.suffix.lower() in WORKBOOKS and opened.rows is not None:
+        last = opened.rows.slice(max(0, len(opened.rows) - _LAST_ROWS)).to_pylist()
+        return [[cell or "" for cell in row.values()] for row in last]
+    if opened.separator is None:
+        return []
+    with pa.input_stream(str(opened.path), compression=compression_of(opened.path)) as file:
+        if file.seekable():
+            file.seek(max(0, file.size() - _LAST_BYTES))
+        content = b""
+        while block := file.read(_LAST_BYTES):
+            content = (content + block)[-_LAST_BYTES:]
+    content = content if opened.blank is None else opened.blank.sub(b"", content)
+    text = content.decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
+    return [line.split(opened.separator) for line in text.rstrip("\r\n").split("\n")[1:]]
 
 
 def _sample(opened: OpenedTable, own: FilesMap) -> pa.Table:
@@ -272,7 +293,8 @@ class _Columns:
                     "say the Monday of the week in a file for --preset: week = 2007-01-01",
                 )
             for name in table.column_names:
-                if _rank(name, _TIME_NAMES) < 999 and not table[name].null_count:  # says why it is none
+                if _rank(name, _TIME_NAMES) < 999:  # says why it is none
+                    self._require_full(name)
                     cells = table[name].combine_chunks()
                     parse_times(cells, column_in_words(table, name), own.time_format, own.wall_clock)
             raise InputError(
@@ -308,6 +330,11 @@ class _Columns:
             (end,) = ends[0]
             self._guess.say("end", end, "it holds the ends of intervals")
             self._times = (*best, end)
+
+    def _require_full(self, name: str) -> None:
+        empty = np.flatnonzero(np.asarray(self._table[name].is_null()))
+        if empty.size:
+            raise no_cell(column_in_words(self._table, name), "a time", empty.size, f"row {empty[0] + 1}")
 
     def find_counts(self) -> None:
         """Sensors and counts of a long file, or the columns of a wide one."""

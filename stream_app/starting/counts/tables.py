@@ -36,7 +36,9 @@ _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
 UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error)
 """What reading a file that is no table raises."""
-_SEPARATORS = ",;\t|"
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+_SEPARATORS = ";\t|,"
+"""Of two that part the lines as evenly the first: a comma stands in names and numbers, too."""
 _FALLBACK = "windows-1252"
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DIGIT = re.compile(r"\d")
@@ -96,14 +98,19 @@ class OpenedTable:
     def _reader(self, file: Any, names: list[str], plain: Sequence[str]) -> Any:
         if self.path.suffix.lower() == ".parquet":
             return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
-        content: Any = pa.CompressedInputStream(file, "gzip") if compression_of(self.path) else file
-        if self.blank is not None:
-            lines = content.read().split(b"\n", self.first_line - 1)
-            lines[-1] = self.blank.sub(b"", lines[-1])
-            content = io.BytesIO(b"\n".join(lines))
-        if self.footer:
-            lines = content.read().rstrip(b"\r\n").split(b"\n")
-            content = pa.BufferReader(b"\n".join(lines[: -self.footer]) + b"\n")
+        packed = compression_of(self.path)
+        if self.blank is None and not self.footer:
+            content: Any = pa.CompressedInputStream(file, packed) if packed else file
+        else:  # such a stream closes its file with itself
+            read = pa.input_stream(str(self.path), compression=packed).read()
+            file.seek(0, io.SEEK_END)
+            if self.blank is not None:
+                lines = read.split(b"\n", self.first_line - 1)
+                lines[-1] = self.blank.sub(b"", lines[-1])
+                read = b"\n".join(lines)
+            if self.footer:
+                read = b"\n".join(read.rstrip(b"\r\n").split(b"\n")[: -self.footer]) + b"\n"
+            content = io.BytesIO(read)
         return pa_csv.open_csv(
             content,
             pa_csv.ReadOptions(
@@ -185,7 +192,7 @@ def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
         elif kind == ".parquet":
             with pq.ParquetFile(path) as file:
                 opened = OpenedTable(path, [name for name in file.schema_arrow.names if name])
-        elif kind in (".xlsx", ".xlsm", ".xls", ".ods"):
+        elif kind in WORKBOOKS:
             opened = _opened_cells(path, _sheet_rows(path, layout), layout)
         elif kind in (".json", ".jsonl", ".ndjson", ".geojson"):
             opened = _opened_records(path, layout)
@@ -425,7 +432,7 @@ WEEK_COLUMNS = ("Date", "Time", "Sensor", "Channel", "Count")
 
 
 def _opened_week(path: Path, layout: FilesMap, week: date) -> OpenedTable:
-    if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
+    if path.suffix.lower() in WORKBOOKS:
         lines = [cells for _, cells in _sheet_rows(path, layout)]
     else:
         with pa.input_stream(str(path), compression=compression_of(path)) as content:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -34,6 +35,7 @@ _SAMPLE = 40  # cells that a form must fit before all are tried with it
 _UNIX_DIGITS = "^(?:[0-9]{9,11}|[0-9]{13}|[0-9]{16}|[0-8][0-9]{18})(?:[.][0-9]+)?$"
 _UNIX, _HOURS = "%s", "%Y%m%d%H"
 _DIGITS_ONLY = re.compile("(%[YymdHMSj])+")
+_ISO = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d|$)"
 _OFFSET = r"(\d) ?([+-]\d{2}):?(\d{2})$"
 _DAY = 86_400
 _END_OF_DAY = r"(\d(?:[T ]|, ))24((?::00)*(?:[.,]0+)?(?:[Z+-].*)?)$"
@@ -154,20 +156,20 @@ def _by_form(cells: Any, what: str, form: str | None, where: Callable[[int], str
     if form is None and len(cells):
         picked = np.unique(np.linspace(0, len(cells) - 1, _SAMPLE).astype(np.int64))
         sample = cells.take(pa.array(picked))
-        spaces = min(text.count(" ") for text in sample.to_pylist())  # a space of a form matches nothing, too
+        # A space of a form matches nothing, too; a word among the times has none.
+        spaces = Counter(text.count(" ") for text in sample.to_pylist()).most_common(1)[0][0]
         fits = {each: _strptime(sample, each).null_count for each in forms if each.count(" ") <= spaces}
         least = min(fits.values())
         forms = tuple(each for each, missing in fits.items() if missing == least < len(sample)) or forms[:1]
     found = [_strptime(cells, each) for each in forms]
     read = [times for times in found if not times.null_count]
     if not read:
-        nearest = min(found, key=lambda times: times.null_count)
-        if nearest.null_count == len(cells):
+        no_iso = pc.invert(pc.match_substring_regex(cells, _ISO))
+        are_none = [*(np.asarray(times.is_null()) for times in found), np.asarray(no_iso)]
+        nearest = min(are_none, key=np.count_nonzero)
+        if nearest.all():
             raise _not_one_way(what, "none", "%d/%m/%Y %H:%M")
-        first = int(np.flatnonzero(np.asarray(nearest.is_null()))[0])
-        raise _not_one_way(
-            what, f"{nearest.null_count:,} cells that are none, first in {where(first)}", "%d/%m/%Y %H:%M"
-        )
+        raise _some_are_none(nearest, what, where)
     kept = [seconds for seconds in (_unix(times) for times in read) if not _beyond(seconds).any()]
     if not kept:
         return _seconds(read[0], where)
@@ -214,6 +216,16 @@ def _not_one_way(what: str, found: str, *forms: str) -> InputError:
         f"{what} must hold times that can be read in one way",
         found,
         f"say how with {examples} in [connect.files]",
+    )
+
+
+def _some_are_none(are_none: NDArray[np.bool_], what: str, where: Callable[[int], str]) -> InputError:
+    return InputError(
+        f"{what} must have a time in each row",
+        f"{int(are_none.sum()):,} cells that are none, or written another way, first in "
+        f"{where(int(are_none.argmax()))}",
+        "correct or drop them; lines at the end that are no rows are told by footer = 1, and how times are "
+        'written by time_format = "%d/%m/%Y %H:%M" in [connect.files]',
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ ROWS = [
     ["2026-03-02 09:00", "38", ""],
     ["2026-03-02 10:00", "30", "11"],
 ]
+ROWS_LATER = [["2026-03-02 11:00", "5", "5"], ["2026-03-02 12:00", "6", "6"]]
 COUNTED = {"Hafen": [17, NOT_COUNTED, 11], "Straße Süd": [41, 38, 30]}
 RECORDS = [{name: cell or None for name, cell in zip(HEADER, row, strict=True)} for row in ROWS]
 
@@ -144,6 +146,51 @@ WRITTEN = [
     ("when", ["13, 02-Mar-2026", "14, 13-Mar-2026"]),
     ("observed", ["2026-03-02T13:00:00/2026-03-02T14:00:00", "2026-03-13T14:00:00/2026-03-13T15:00:00"]),
 ]
+
+
+FOOT = ["Summe;109;28", "Mittel;36;14", "Quelle: Stadt X"]
+
+
+@pytest.mark.parametrize("foot", [FOOT[:1], FOOT[2:], FOOT, ["", *FOOT], [";109;28"]])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "xlsx"])
+def test_sums_and_notes_below_the_counts_are_no_rows(tmp_path: Path, kind: str, foot: list[str]) -> None:
+    if kind == "xlsx":
+        below = [[*line.split(";"), "", ""][:3] for line in foot]
+        path = workbook(tmp_path / "counts.xlsx", [["Stadt X"], [], HEADER, *ROWS, *ROWS_LATER, *below])
+    else:
+        later = "".join(";".join(row) + "\n" for row in ROWS_LATER)
+        content = text(";") + later + "\n".join(foot) + "\n"
+        packed = gzip.compress(content.encode()) if kind == "csv.gz" else content
+        path = saved(tmp_path, packed, f"counts.{kind}")
+    found = read_counts(path, timezone="Europe/Berlin")
+    assert counts_of(found) == {name: [*counts, 5, 6] for name, counts in COUNTED.items()}
+    assert any("left out" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("Tagessumme,79,17", r"1 cells that are none, or written another way, first in row 3 \(line 4 of"),
+        ("13/03/2026 11:00,4,5", r"1 cells that are none, or written another way, first in row 3"),
+        (",Personen,Personen", r"column 'Zeit' must have a time in each row, got 1 empty cells.* row 3"),
+    ],
+)
+def test_a_row_without_a_time_is_named(tmp_path: Path, row: str, words: str) -> None:
+    """A word among the times had all others called none."""
+    lines = text().splitlines()
+    with pytest.raises(InputError, match=words):
+        taken(tmp_path, "\n".join([*lines[:3], row, *lines[3:]]))
+
+
+def test_months_are_no_lines_behind_the_counts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the column of times must be known"):
+        taken(tmp_path, "month,a\n" + "".join(f"2026-{month:02},{month}\n" for month in range(1, 13)))
+
+
+def test_a_comma_in_each_name_and_number_parts_no_cells(tmp_path: Path) -> None:
+    content = "Zeit;Süd, Personen/h;Hafen, Personen/h\n2026-03-02 08:00;4,0;5,0\n2026-03-02 09:00;6,0;7,0\n"
+    found = taken(tmp_path, content, decimal=",")
+    assert counts_of(found) == {"Hafen, Personen/h": [5, 7], "Süd, Personen/h": [4, 6]}
 
 
 @pytest.mark.parametrize(
