@@ -93,7 +93,8 @@ _HOUR_OF_COLUMN = re.compile(
     r"^(?:h(?:eure|our|ora)?|kl|uhr)?[ _.]*(?:[01]?\d|2[0-4])(?::00|h|h00| ?[ap]m)?(?:\s?[-–].*)?$", re.I
 )
 _OF_THE_CLOCK = (
-    r"(?i)^(?:[01]?[0-9]|2[0-4])(?:(?::|h)[0-5]?[0-9]?(?::[0-5][0-9])?)?\s?(?:[ap]\.?m\.?)?(?:\s?[-–].*)?$"
+    r"(?i)^(?:[01]?[0-9]|2[0-4])(?:(?::|h)[0-5]?[0-9]?(?::[0-5][0-9](?:[.]0+)?)?)?"
+    r"\s?(?:[ap]\.?m\.?)?(?:\s?[-–].*)?$"
 )
 _BEGIN = re.compile(
     r"(?:^|[^a-z])(?:start|begin|from|von|d[ée]but|desde|inizio|od|fra)(?:[^a-z]|$|time|date)|From$",
@@ -487,9 +488,11 @@ class _Columns:
         columns: list[Any] = [self._table[name].combine_chunks() for name in names]
         if any(column.null_count or not len(column) for column in columns):
             return None
-        if any(pa.types.is_temporal(column.type) for column in columns[:1] if len(columns) > 1):
-            return None
-        cells = columns[0] if len(columns) == 1 else joined_cells(columns)
+        cells = (
+            columns[0]
+            if len(columns) == 1
+            else joined_cells([pc.cast(each, pa.string()) for each in columns])
+        )
         coded = cells.dictionary_encode()
         at, different = np.asarray(coded.indices), coded.dictionary
         is_text = pa.types.is_string(different.type)
@@ -509,20 +512,19 @@ class _Columns:
         return times.seconds[at]
 
     def _are_dates(self, name: str) -> bool:
-        column: Any = self._table[name].combine_chunks()
-        return pa.types.is_date(column.type) or (
-            pa.types.is_string(column.type)
-            and not pc.any(
-                pc.match_substring_regex(column, r"[1-9]:\d|\d:[0-5]*[1-9]|\d\d:\d\d:\d\d.+[+Z]")
-            ).as_py()
-        )
+        has_clock = r"[1-9]:\d|\d:[0-5]*[1-9]|\d\d:\d\d:\d\d.+[+Z]"
+        return not pc.any(pc.match_substring_regex(self._texts(name), has_clock)).as_py()
 
     def _are_hours(self, name: str) -> bool:
-        """Whether a column holds hours of the day: numbers to 24, or times of the clock."""
-        column: Any = self._table[name].combine_chunks()
-        if not _HOUR.match(name.strip()) or column.null_count or not pa.types.is_string(column.type):
+        """Whether it holds hours of the day: times of the clock, or numbers to 24 if it is called so."""
+        column = self._texts(name)
+        if column.null_count or _END.search(name):
             return False
-        return bool(pc.all(pc.match_substring_regex(column, _OF_THE_CLOCK)).as_py())
+        form = _OF_THE_CLOCK if _HOUR.match(name.strip()) else r"^\d{1,2}:\d\d\D?"
+        return bool(pc.all(pc.match_substring_regex(column, form)).as_py())
+
+    def _texts(self, name: str) -> Any:
+        return pc.cast(self._table[name].combine_chunks(), pa.string())
 
     def _are_counts(self, name: str) -> bool:
         """Whether cells may be counts: most of them numbers, and not all empty."""

@@ -7,6 +7,7 @@ import gzip
 import json
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import time
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,36 @@ def test_a_date_and_an_hour_may_stand_apart(tmp_path: Path, header: str, rows: l
     found = taken(tmp_path, f"{header},a\n" + "\n".join(lines) + "\n")
     assert (f"{found.origin:%d %H}", found.step_seconds) == ("01 23", 3600)
     assert found.table[:24, 0].tolist() == list(range(24))
+
+
+@pytest.mark.parametrize("day", [pa.date32(), pa.timestamp("ns"), pa.string()])
+@pytest.mark.parametrize("hour", [pa.int8(), pa.time32("s"), pa.string()])
+def test_a_date_and_an_hour_may_stand_apart_in_a_data_frame(
+    tmp_path: Path, day: pa.DataType, hour: pa.DataType
+) -> None:
+    """The hours of a date were counts of one time."""
+    clock = [8, 9, 8, 9]
+    at = pa.array(clock) if hour == pa.int8() else pa.array([time(each) for each in clock], pa.time32("s"))
+    dates = pa.array(["2026-03-02", "2026-03-02", "2026-03-03", "2026-03-03"])
+    columns = {"Day": dates.cast(day), "Hour": at.cast(hour), "a": pa.array([1, 2, 3, 4])}
+    pq.write_table(pa.table(columns), tmp_path / "counts.parquet")
+    found = read_counts(tmp_path / "counts.parquet", timezone="UTC")
+    assert counts_of(found) == {"a": [1, 2, *[NOT_COUNTED] * 22, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    "header", ["Datum;Zeitraum;a", "Datum;von;a", "Datum;von;bis;a", "Datum;bis;von;a", "Date;Period;a"]
+)
+def test_a_column_of_clock_times_is_that_of_hours_whatever_it_is_called(tmp_path: Path, header: str) -> None:
+    lines = [header]
+    for count in range(30):
+        parts = {"a": str(count % 7), "bis": f"{(count + 1) % 24}:00"}
+        day = f"{2 + count // 24:02}.03.2026"
+        cells = [
+            parts.get(name, day if name[:3] == "Dat" else f"{count % 24}:00") for name in header.split(";")
+        ]
+        lines.append(";".join(cells))
+    assert counts_of(taken(tmp_path, "\n".join(lines))) == {"a": [count % 7 for count in range(30)]}
 
 
 def test_hours_from_1_to_24_are_asked_about(tmp_path: Path) -> None:
