@@ -575,6 +575,9 @@ def _flat(node: Mapping[str, Any], before: str = "") -> dict[str, Any]:
                 found |= _flat(value, f"{before}{name}.")
         elif not isinstance(value, list):
             found[f"{before}{name}"] = value
+    shape = node.get("geometry")
+    if isinstance(shape, dict) and shape.get("type") == "Point":
+        found = {**dict(zip(("lon", "lat"), shape.get("coordinates") or (), strict=False)), **found}
     return found
 
 
@@ -611,6 +614,7 @@ _EMPTY_CELLS = (
     *("missing", "Missing", "N.B.", "s.d."),
 )
 """How cells without a count are written."""
+_NO_NUMBERS = {cell.lower() for cell in _EMPTY_CELLS}
 _THOUSANDS = "^[0-9]{1,3}([., '\u2019\u00a0\u202f][0-9]{3})+$"
 
 
@@ -693,7 +697,8 @@ def columns_in_words(table: pa.Table) -> str:
 
 # Columns of tables that people bring along: found by their usual names, read as text or numbers.
 
-LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
+LATITUDES = ("lat", "latitude", "latitud", "latitudine", "breitengrad")
+LONGITUDES = ("lon", "lng", "long", "longitude", "longitud", "longitudine", "längengrad")
 
 
 class BroughtTable:
@@ -707,8 +712,9 @@ class BroughtTable:
         return len(self.table)
 
     def usual(self, names: Sequence[str]) -> str | None:
-        """The column of one of these names, None where there is none; capitals do not matter."""
-        found = {name.strip().lower(): name for name in self.table.column_names}
+        """The column of one of these names, None where there is none; capitals and a path do not matter."""
+        plain = {name.strip().lower(): name for name in self.table.column_names}
+        found = {**{name.rpartition(".")[2]: own for name, own in plain.items()}, **plain}
         return next((found[name] for name in names if name in found), None)
 
     def needed(self, names: Sequence[str], what: str) -> str:
@@ -736,13 +742,17 @@ class BroughtTable:
     def numbers(
         self, column: str | Sequence[str], what: str = "", otherwise: float | None = None
     ) -> NDArray[np.float64]:
-        """The same as numbers, ``otherwise`` where a cell is empty; :class:`InputError` names the row."""
+        """The same as numbers, ``otherwise`` where a cell is empty; :class:`InputError` names the row.
+
+        Degrees may have a decimal comma: nothing stands between their thousands.
+        """
         name = column if isinstance(column, str) else self.needed(column, what)
+        are_degrees = name.strip().lower() in (*LATITUDES, *LONGITUDES)
         found = np.empty(len(self))
         for row, cell in enumerate(self.texts(name)):
-            is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
+            is_empty = otherwise is not None and cell.lower() in _NO_NUMBERS
             try:
-                value = otherwise if is_empty else float(cell)
+                value = otherwise if is_empty else float(cell.replace(",", ".") if are_degrees else cell)
             except ValueError:
                 value = None
             if value is None or not (is_empty or np.isfinite(value)):
