@@ -269,8 +269,10 @@ def whole_counts(table: ArchiveTable, name: str, mapping: FilesMap) -> tuple[NDA
         elif _has_any(text, "^[0-9]+,[0-9]+$"):
             remedy = 'set decimal = "," in [connect.files] if a comma is the decimal mark'
         elif _has_any(text, r"^-[0-9]+(\.0*)?$"):
-            mark = "-1" if _has_any(text, r"^-1(\.0*)?$") else "-999"
-            remedy = f'if it marks what was not counted, set missing = "{mark}" in [connect.files]'
+            mark = (
+                'set missing = "-1"' if _has_any(text, r"^-1(\.0*)?$") else 'name it, like missing = "-999",'
+            )
+            remedy = f"if it marks what was not counted, {mark} in [connect.files]"
         else:
             remedy = "correct it, or name it in ignore of [connect.files]"
         raise InputError(

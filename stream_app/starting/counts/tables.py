@@ -9,7 +9,7 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from fnmatch import fnmatchcase
@@ -41,6 +41,15 @@ _SEPARATORS = ";\t|,"
 """Of two that part the lines as evenly the first: a comma stands in names and numbers, too."""
 _FALLBACK = "windows-1252"
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_NO_TEXT = (
+    b"PK\x03\x04",
+    b"PAR1",
+    b"BZh",
+    b"7z\xbc\xaf",
+    b"\xfd7zXZ",
+    b"\x28\xb5\x2f\xfd",
+    b"\xd0\xcf\x11\xe0",
+)
 _DIGIT = re.compile(r"\d")
 _COMPUTE: Any = pc  # its stubs lack some functions
 Progress = Callable[[int], None]
@@ -230,6 +239,12 @@ def compression_of(path: Path) -> Any:  # None or "gzip": the stubs of pyarrow k
 def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
     with pa.input_stream(str(path), compression=compression_of(path)) as content:
         head = content.read(_HEAD_BYTES)
+    if head.startswith(_NO_TEXT):
+        raise InputError(
+            f"{path} must be a table: CSV with a header line, Excel, JSON or Parquet",
+            "a packed file, or one of these by another name",
+            "unpack it (what gzip packed is read as it is), or name it .xlsx, .xls, .ods or .parquet",
+        )
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         tail = file.read()
@@ -258,6 +273,7 @@ def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
     blank = re.compile(rb"(?m)^[%b \t]+(?:\r?\n|\Z)" % re.escape(cell[:1]))
     below = b"".join(head.splitlines(keepends=True)[line:])
     is_padded = len(cell) == 1 and (blank.search(below) or blank.search(tail)) is not None
+    remarks += _nameless(path, names, (cells for number, cells in numbered if number > line))
     own = [name or f"\0{place}" for place, name in enumerate(names)]
     named = [name for name in own if not name.startswith("\0")]
     if line > 1 and layout.header is None:
@@ -274,6 +290,14 @@ def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
         blank if is_padded else None,
         own,
     )
+
+
+def _nameless(path: Path, names: Sequence[str], below: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Which columns have cells and no name, as below a name that spans two."""
+    pairs = ((place, cell) for cells in below for place, cell in enumerate(cells[: len(names)], start=1))
+    found = sorted({place for place, cell in pairs if cell.strip() and not names[place - 1]})
+    said = f"Columns of {path.name} without a name are left out: {', '.join(map(str, found))}."
+    return (said,) if found else ()
 
 
 def _encoding(head: bytes) -> str:
@@ -420,7 +444,7 @@ def _opened_cells(path: Path, numbered: list[tuple[int, list[str]]], layout: Fil
     }
     named = [name for name in names if name]
     table = pa.table(columns) if len(columns) == len(named) else None
-    return OpenedTable(path, named, line + 1, rows=table)
+    return OpenedTable(path, named, line + 1, rows=table, remarks=_nameless(path, names, below))
 
 
 # A week in blocks: the line of the weekdays, which of them is in and out, and a line for each hour; above a

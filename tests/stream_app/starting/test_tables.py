@@ -388,6 +388,13 @@ def test_a_workbook_of_several_sheets_and_a_document_of_several_lists_are_asked_
         ("c.csv", b"", "no row"),
         ("c.parquet", b"PAR1", "must be a table"),
         (
+            "c.zip",
+            b"PK\x03\x04...",
+            r"got a packed file, .*; unpack it \(what gzip packed is read as it is\)",
+        ),
+        ("c.csv", b"PK\x03\x04...", r"one of these by another name; .* name it \.xlsx"),
+        ("c.csv.bz2", b"BZh91AY", "got a packed file"),
+        (
             "c.csv",
             "time;a\n2026-03-02 08:00;1\n2026-03-02 09:00;2;3\n2026-03-02 10:00;2\n2026-03-02 11:00;2\n",
             "line 3 with 3",
@@ -400,6 +407,18 @@ def test_what_is_no_table_is_told_by_its_line_in_words(
     with pytest.raises(InputError, match=words) as raised:
         taken(tmp_path, content, name)
     assert "Arrow" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_columns_without_a_name_are_said_to_be_left_out(tmp_path: Path, kind: str) -> None:
+    """Below a name that spans two columns the second went without a word."""
+    rows = [["Zeit", "Hafen", "", "Markt", "", ""], *([row[0], "3", "4", "5", "", "6"] for row in ROWS)]
+    if kind == "xlsx":
+        found = read_counts(workbook(tmp_path / "counts.xlsx", rows), timezone="UTC")
+    else:
+        found = taken(tmp_path, "\n".join(map(",".join, rows)))
+    assert found.sensors == ("Hafen", "Markt")
+    assert f"Columns of counts.{kind} without a name are left out: 3, 6." in found.remarks
 
 
 def test_guess_prints_a_mapping_with_reasons_that_reads_the_same(tmp_path: Path) -> None:
