@@ -386,6 +386,17 @@ def test_settings_begin_with_a_preset_and_change_it(tmp_path: Path) -> None:
         resolved_map(FilesMap(preset="frence"))
 
 
+@pytest.mark.parametrize("head", ["", "[connect.files]\n"])
+def test_a_file_for_preset_may_be_as_settings_are_and_begin_with_a_preset(tmp_path: Path, head: str) -> None:
+    """The preset in it was passed over, and the table was said to be a misspelt count."""
+    own = written(tmp_path, f'{head}preset = "fremont"\nchannels = "apart"\n', "own.toml")
+    mapping = resolved_map(FilesMap(preset=str(own)))
+    assert (mapping.timezone, mapping.channels) == ("America/Los_Angeles", "apart")
+    assert len(read_archive([FIXTURES / "fremont.csv"], mapping).sensors) == 2
+    with pytest.raises(SettingsError, match="must begin with one of the package"):
+        resolved_map(FilesMap(preset=str(written(tmp_path, 'preset = "own.toml"', "other.toml"))))
+
+
 def test_an_archive_becomes_releases(tmp_path: Path) -> None:
     """The command's messages run without one refused, at the steps of the settings."""
     config = written(
