@@ -227,7 +227,8 @@ def _there(path: Path, table: pa.Table, key: str, usual: Sequence[str]) -> tuple
         raise InputError(
             "a mapping must say where an interval starts",
             "no `start`",
-            "choose a --preset, or set start, sensor and count in [connect.files]",
+            "choose a --preset (`tallyguard connect guess` writes one), or set start, sensor and count in "
+            "[connect.files]",
         )
     found = tuple(name for name in dict.fromkeys(usual) if name in table.column_names)
     if not found:

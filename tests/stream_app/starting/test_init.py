@@ -141,6 +141,16 @@ def test_an_empty_cell_is_not_counted_and_never_zero(tmp_path: Path) -> None:
     assert counts.table[:, 1].tolist() == [1, 2, NOT_COUNTED, 4, 5, 6]
 
 
+def test_sensors_that_counted_before_the_last_days_only_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"2026-03-{day:02},{day % 5},{day if day < 9 else ''}\n" for day in range(1, 20))
+    read = read_counts(written(tmp_path, "time,port,fair\n" + rows), timezone="UTC")
+    assert read.last_days(0) is read
+    assert read.last_days(15).remarks == read.remarks
+    last = read.last_days(7)
+    assert last.sensors == ("port",)
+    assert last.remarks == (*read.remarks, "1 sensor without a count in these days left out: 'fair'.")
+
+
 def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) -> None:
     autumn = "time,a\n" + "".join(
         f"2026-10-25 {t},{n}\n" for n, t in enumerate(("01:00", "02:00", "02:00", "03:00"))
