@@ -586,7 +586,9 @@ def _option(found: re.Match[str]) -> str:
 
 
 def beforehand(sentence: str) -> str:
-    """The same for a command that takes no answers."""
+    """The same for a command that takes no answers but the time zone."""
+    if "set timezone =" in sentence:
+        return on_command_line(sentence)
     first = "bring it in with `tallyguard connect files` first, and there "
     return f"{first}{sentence}" if _PLACE.search(sentence) else sentence
 
