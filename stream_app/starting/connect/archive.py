@@ -41,7 +41,8 @@ from stream_app.wire import MAX_COUNT
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
 Integers = NDArray[np.int64]
-_MINUTE, _DAY = 60, 86_400
+_MINUTE, _QUARTER, _DAY = 60, 900, 86_400
+_MANY = 1000
 _AMBIGUOUS = 'set ambiguous = "earlier", "later", "in_order" or "pairs" in [connect.files]'
 _WALL_CLOCK = "if they show the clock on the wall, add wall_clock = true in [connect.files]"
 
@@ -129,11 +130,26 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
         if mapping.ends == "inclusive":
             length += max(shortest, 1)
         length += are_inclusive
+    early = 0 if table.chosen.end is not None else _early_by(instants[is_real])
+    if early and mapping.times_are is None:
+        raise InputError(
+            f"{table.what(table.chosen.start)} must be the beginnings of intervals",
+            f"times {early} s before full ones, as 08:59 is before nine o'clock: they look like the ends",
+            'set times_are = "end" in [connect.files], or times_are = "start" if they are none',
+        )
     if mapping.times_are == "end":
         length = length or interval_seconds(instants[is_real])
-        instants = instants - length
+        instants = instants + early - length
     dropped = int((~is_real).sum()) - single
     return Starts(instants, is_real, length, dropped, are_inclusive, clock.are_numbers, single)
+
+
+def _early_by(instants: Integers) -> int:
+    """1 where all of several times are that many seconds before a minute, 60 before a quarter; else 0."""
+    if np.unique(instants[:_MANY]).size < 2:
+        return 0
+    units = ((1, _MINUTE), (_MINUTE, _QUARTER))
+    return next((unit for unit, full in units if not ((instants + unit) % full).any()), 0)
 
 
 def _short_by(starts: Integers, shown: Integers, length: int) -> int:

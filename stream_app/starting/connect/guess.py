@@ -445,7 +445,7 @@ class _Columns:
         """Whether it is a counter called Station or Street: numbers that keep changing, one row a time."""
         if self._moments is None or self._repeats([]) or not self._are_counts(name):
             return False
-        return np.count_nonzero(np.diff(self._codes(name))) * 10 > len(self._table)
+        return int(np.count_nonzero(np.diff(self._codes(name)))) * 10 > len(self._table)
 
     def _counts(self, numbers: Sequence[str], rest: Sequence[str], sensor: str | None) -> list[str]:
         own, table = self._own, self._table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -22,6 +22,7 @@ from stream_app.exceptions import InputError
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d"),
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%y/%m/%d", "%y-%m-%d", "%d-%m-%y", "%m-%d-%y"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d. %b %Y", "%b %d, %Y"),
     *("%b %d %Y", "%Y %b %d", "%Y-%b-%d"),
 )
@@ -31,11 +32,13 @@ _FORMATS = (
     *(f"{date}{between}{clock}" for date, between, clock in product(_DATES, (" ", ", ", "T"), _CLOCKS)),
     *(f"{clock}{between}{date}" for date, between, clock in product(_DATES, (" ", ", "), _CLOCKS)),
 )
+_TIMES_LONGER = 3
 _SAMPLE = 40  # cells that a form must fit before all are tried with it
 _UNIX_DIGITS = "^(?:[0-9]{9,11}|[0-9]{13}|[0-9]{16}|[0-8][0-9]{18})(?:[.][0-9]+)?$"
 _UNIX, _HOURS = "%s", "%Y%m%d%H"
 _DIGITS_ONLY = re.compile("(%[YymdHMSj])+")
-_ISO = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d|$)"
+_ISO = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?$"
+_UTC = r"(\d) ?(?:UTC|GMT)$"
 _OFFSET = r"(\d) ?([+-]\d{2}):?(\d{2})$"
 _DAY = 86_400
 _END_OF_DAY = r"(\d(?:[T ]|, ))24((?::00)*(?:[.,]0+)?(?:[Z+-].*)?)$"
@@ -130,6 +133,7 @@ def parse_times(
         cells = _in_plain_words(cells)
     cells, days, are_ends = _without_24_hours(cells)
     if form is None:
+        cells = pc.replace_substring_regex(cells, _UTC, r"\1Z")
         if pc.all(pc.match_substring_regex(cells, _OFFSET)).as_py():
             cells = pc.replace_substring_regex(cells, _OFFSET, r"\1\2:\3")
         for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
@@ -161,21 +165,35 @@ def _by_form(cells: Any, what: str, form: str | None, where: Callable[[int], str
         fits = {each: _strptime(sample, each).null_count for each in forms if each.count(" ") <= spaces}
         least = min(fits.values())
         forms = tuple(each for each, missing in fits.items() if missing == least < len(sample)) or forms[:1]
-    found = [_strptime(cells, each) for each in forms]
-    read = [times for times in found if not times.null_count]
+    found = {each: _strptime(cells, each) for each in forms}
+    read = {each: times for each, times in found.items() if not times.null_count}
     if not read:
         no_iso = pc.invert(pc.match_substring_regex(cells, _ISO))
-        are_none = [*(np.asarray(times.is_null()) for times in found), np.asarray(no_iso)]
+        are_none = [*(np.asarray(times.is_null()) for times in found.values()), np.asarray(no_iso)]
         nearest = min(are_none, key=np.count_nonzero)
-        if nearest.all():
+        if nearest.all() or not nearest.any():
             raise _not_one_way(what, "none", "%d/%m/%Y %H:%M")
         raise _some_are_none(nearest, what, where)
-    kept = [seconds for seconds in (_unix(times) for times in read) if not _beyond(seconds).any()]
+    kept = {form: seconds for form, times in read.items() if not _beyond(seconds := _unix(times)).any()}
     if not kept:
-        return _seconds(read[0], where)
-    if any((seconds != kept[0]).any() for seconds in kept):
+        return _seconds(next(iter(read.values())), where)
+    return _only(kept, what)
+
+
+def _only(read: Mapping[str, NDArray[np.int64]], what: str) -> NDArray[np.int64]:
+    """The times on which all forms agree; how long they last says whether two digits of a year are first."""
+    groups = [
+        [seconds for form, seconds in read.items() if ("%y/" in form or "%y-" in form) is is_first]
+        for is_first in (False, True)
+    ]
+    if all(groups):
+        short, long = sorted(groups, key=lambda group: min(map(np.ptp, group)))
+        longest = min(map(np.ptp, long))
+        groups = [short] if _TIMES_LONGER * min(map(np.ptp, short)) < longest else groups
+    first, *more = chain.from_iterable(groups)
+    if any((seconds != first).any() for seconds in more):
         raise _not_one_way(what, "several ways", "%d/%m/%Y %H:%M")
-    return kept[0]
+    return first
 
 
 def _strptime(cells: Any, form: str) -> Any:

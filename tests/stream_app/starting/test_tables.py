@@ -7,7 +7,7 @@ import gzip
 import json
 import zipfile
 from collections.abc import Callable, Iterator
-from datetime import time
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +268,40 @@ def test_a_column_of_clock_times_is_that_of_hours_whatever_it_is_called(tmp_path
         ]
         lines.append(";".join(cells))
     assert counts_of(taken(tmp_path, "\n".join(lines))) == {"a": [count % 7 for count in range(30)]}
+
+
+@pytest.mark.parametrize("form", ["%y/%m/%d", "%d/%m/%y", "%d-%m-%y", "%y-%m-%d", "%m/%d/%y"])
+def test_which_of_two_digits_are_the_year_shows_over_some_days(tmp_path: Path, form: str) -> None:
+    """24/05/06 was the 24th of May, and 24/05/07 that of another year."""
+    days = [datetime(2024, 5, 6) + timedelta(days=day) for day in range(20)]
+    text = "time,a\n" + "".join(f"{day:{form}},{number % 7}\n" for number, day in enumerate(days))
+    found = taken(tmp_path, text, timezone="UTC")
+    assert (f"{found.origin:%Y-%m-%d}", len(found.table)) == ("2024-05-06", 20)
+    hours = "time,a\n" + "".join(f"{days[0]:{form}} {hour}:00,{hour % 7}\n" for hour in range(20))
+    with pytest.raises(InputError, match="can be read in one way, got several ways"):
+        taken(tmp_path, hours)
+
+
+def test_times_of_utc_may_say_so_in_letters(tmp_path: Path) -> None:
+    found = taken(tmp_path, "time,a\n2026-03-02 08:00:00 UTC,3\n2026-03-02 09:00:00 UTC,4\n", timezone=None)
+    assert (f"{found.origin:%H:%M}", counts_of(found)) == ("08:00", {"a": [3, 4]})
+    with pytest.raises(InputError, match="can be read in one way, got none"):
+        taken(tmp_path, "time,a\n2026-03-02 08:00 CET,3\n2026-03-02 09:00 CET,4\n")
+
+
+@pytest.mark.parametrize(("minutes", "early"), [(60, 1), (60, 60), (15, 1), (15, 60), (5, 1)])
+def test_times_just_before_full_ones_are_asked_whether_they_are_ends(
+    tmp_path: Path, minutes: int, early: int
+) -> None:
+    """08:59:59 was the beginning of a count from 8 to 9, in the hour of the day before its own."""
+    step = timedelta(minutes=minutes)
+    ends = [datetime(2026, 3, 2) + step * number - timedelta(seconds=early) for number in range(1, 30)]
+    text = "time,a\n" + "".join(f"{end},{number % 7}\n" for number, end in enumerate(ends))
+    with pytest.raises(InputError, match=rf"times {early} s before full ones.*times_are = \"end\""):
+        taken(tmp_path, text)
+    found = taken(tmp_path, text, timezone="UTC", times_are="end")
+    assert (f"{found.origin:%d %H:%M:%S}", found.step_seconds) == ("02 00:00:00", minutes * 60)
+    assert taken(tmp_path, text, times_are="start").origin.second == (59 if early == 1 else 0)
 
 
 def test_hours_from_1_to_24_are_asked_about(tmp_path: Path) -> None:
