@@ -62,6 +62,20 @@ class Starts:
     are_inclusive: bool = False
     are_numbers: bool = False
     single: int = 0
+    skipped: Mapping[int, int] = field(default_factory=dict)
+    """Rows of an hour that the clock skips, and what they say it shows."""
+
+    def require_real(self, counts: Integers, mapping: FilesMap) -> None:
+        """:class:`InputError` for counts in an hour that the clock skips; spreadsheets have empty rows."""
+        found = [shown for row, shown in self.skipped.items() if (counts[row] != NOT_COUNTED).any()]
+        if found and mapping.nonexistent == "refuse":
+            raise InputError(
+                f"every time must exist on a clock in {mapping.timezone}",
+                f"{len(found):,} rows in an hour that it skips in spring, the first "
+                f"{datetime.fromtimestamp(found[0], UTC):%Y-%m-%d %H:%M}",
+                "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
+                'nonexistent = "drop" in [connect.files]',
+            )
 
 
 @dataclass(frozen=True)
@@ -84,15 +98,7 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
     clock = _clock(table, table.chosen.start, coded, mapping)
     index = coded.at
     is_real = clock.is_real[index]
-    if not is_real.all() and mapping.nonexistent == "refuse":
-        first = datetime.fromtimestamp(int(clock.shown[index][~is_real][0]), UTC)
-        raise InputError(
-            f"every time must exist on a clock in {mapping.timezone}",
-            f"{int((~is_real).sum()):,} rows in an hour that it skips in spring, the first "
-            f"{first:%Y-%m-%d %H:%M}",
-            "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
-            'nonexistent = "drop" in [connect.files]',
-        )
+    skipped = {int(row): int(clock.shown[index[row]]) for row in np.flatnonzero(~is_real)}
     instants = (clock.late if mapping.ambiguous == "later" else clock.early)[index]
     are_twice = (clock.early != clock.late) & clock.is_real
     twice = np.flatnonzero(are_twice[index]) if are_twice.any() else np.zeros(0, dtype=np.int64)
@@ -141,7 +147,7 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
         length = length or interval_seconds(instants[is_real])
         instants = instants + early - length
     dropped = int((~is_real).sum()) - single
-    return Starts(instants, is_real, length, dropped, are_inclusive, clock.are_numbers, single)
+    return Starts(instants, is_real, length, dropped, are_inclusive, clock.are_numbers, single, skipped)
 
 
 def _early_by(instants: Integers) -> int:
@@ -516,6 +522,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         channels.append(np.full(table.rows, names.numbered(each.sensor, each.channel), dtype=np.int64))
     counts = _side_by_side([count for count, _ in found])
     counts = counts if kept.all() else np.where(kept[:, None], counts, NOT_COUNTED)
+    starts.require_real(counts, mapping)
     row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
     channel = _side_by_side(channels)[row].ravel()
     taken = channel >= 0

@@ -227,6 +227,8 @@ def test_an_hour_that_never_comes_is_decided_by_declaration(tmp_path: Path) -> N
     with pytest.raises(InputError, match="1 rows in an hour that it skips"):
         long(tmp_path, rows, timezone="Europe/Vienna")
     assert columns(long(tmp_path, rows, timezone="Europe/Vienna", nonexistent="drop")) == {"a": [1, 3]}
+    empty = rows.replace("a,2", "a,")  # as spreadsheets have it
+    assert columns(long(tmp_path, empty, timezone="Europe/Vienna")) == {"a": [1, 3]}
 
 
 def test_intervals_have_one_length_by_the_clock_or_as_time_passes(tmp_path: Path) -> None:
