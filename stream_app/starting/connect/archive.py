@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -611,11 +612,13 @@ def _by_interval(
     again = times > 1
     if mapping.repeated == "refuse":
         number = int(again.reshape(names.channels, rows).any(axis=0).argmax())
-        at = datetime.fromtimestamp(grid.origin_seconds + number * interval, UTC)
+        zone = mapping.timezone or "UTC"
+        at = datetime.fromtimestamp(grid.origin_seconds + number * interval, ZoneInfo(zone))
         raise InputError(
             "each channel must be counted once in an interval",
-            f"{int(again.sum()):,} that have several counts, the first at {at:%Y-%m-%d %H:%M} UTC",
-            'name the column of directions or lanes as channel, or set repeated = "drop" in [connect.files]'
+            f"{int(again.sum()):,} that have several counts, the first at {at:%Y-%m-%d %H:%M} {zone}",
+            "name the column of directions or lanes as channel, take out rows that stand twice, or take "
+            'neither: set repeated = "drop" in [connect.files]'
             + (f"; {_WALL_CLOCK}" if cells.are_numbers else ""),
         )
     table[again] = NOT_COUNTED
