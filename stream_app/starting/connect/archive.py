@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -45,6 +46,8 @@ Integers = NDArray[np.int64]
 _MINUTE, _QUARTER, _DAY = 60, 900, 86_400
 _MANY = 1000
 _AMBIGUOUS = 'set ambiguous = "earlier", "later", "in_order" or "pairs" in [connect.files]'
+_OF_UTC = re.compile(r"(?:\b|_)(?:UTC|GMT)(?:\b|_)(?! ?[+-]?\d)", re.IGNORECASE)
+"""In the name of a column of times: they are instants."""
 _WALL_CLOCK = "if they show the clock on the wall, add wall_clock = true in [connect.files]"
 
 
@@ -225,7 +228,10 @@ def _clock(table: ArchiveTable, name: str, coded: Coded, mapping: FilesMap) -> _
             "days from 1 to 24 o'clock without midnight at 0: they look like the ends",
             'set times_are = "end" in [connect.files], or times_are = "start" if they are none',
         )
-    if not times.is_local:
+    is_utc = times.is_local and _OF_UTC.search(name) is not None
+    if is_utc and name == table.chosen.start:
+        table.remarks.append(f"Times of {what} are taken as UTC, as it is called.")
+    if is_utc or not times.is_local:
         everywhere = np.ones(times.seconds.size, dtype=bool)
         return _Clock(times.seconds, times.seconds, times.seconds, everywhere, times.are_numbers)
     if mapping.timezone is None:

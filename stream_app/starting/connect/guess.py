@@ -123,8 +123,12 @@ _NO_COUNTS = re.compile(
     r"^(?:day|month|year|week|weekday|day_?of_?week|dayofweek|quarter|monat|jahr|tag|wochentag|woche|jour|mois|ann[ée]e|"
     r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|gid|id|status|state|etat|quality|uptime|"
     r"lon|lng|long|longitude|x|y|x_coord|y_coord|geo.*|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
-    r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no)$",
+    r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no|nr|lfd\.? ?nr\.?)"
+    r"(?: ?[(\[].*[)\]]| °?[CF]| mm| km/h)?$",
     re.IGNORECASE,
+)
+_RECORDED = re.compile(
+    r"(?:creat|updat|insert|modifi|upload|export|receiv|import|load|edit)ed|last.?(?:edit|updat)", re.I
 )
 
 
@@ -309,6 +313,9 @@ class _Columns:
         ]
         if begins:  # whatever else is a time there: an end, when it was recorded
             options = {names: found for names, found in options.items() if _BEGIN.search(names[0])}
+        options = {
+            names: each for names, each in options.items() if not _RECORDED.search(names[0])
+        } or options
         distinct = {names: len(np.unique(moments)) for names, moments in options.items()}
         most = max(distinct.values())
         finest = [names for names in options if distinct[names] == most]

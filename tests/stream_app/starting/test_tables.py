@@ -304,6 +304,27 @@ def test_times_just_before_full_ones_are_asked_whether_they_are_ends(
     assert taken(tmp_path, text, times_are="start").origin.second == (59 if early == 1 else 0)
 
 
+@pytest.mark.parametrize("name", ["Date (UTC)", "time_utc", "UTC", "GMT time"])
+def test_a_column_that_is_called_utc_is_of_utc(tmp_path: Path, name: str) -> None:
+    """Whose hours of the day --timezone says; they were shifted by it."""
+    rows = "2026-07-02 08:00,3\n2026-07-02 09:00,4\n"
+    found = taken(tmp_path, f"{name},a\n{rows}")
+    assert (f"{found.origin:%H:%M}", found.zone) == ("08:00", "Europe/Berlin")
+    assert any("taken as UTC, as it is called" in remark for remark in found.remarks)
+    for other in ("Zeit (UTC+2)", "time_gmt+1", "Autcome"):
+        assert f"{taken(tmp_path, f'{other},a{chr(10)}{rows}', start=[other]).origin:%H:%M}" == "06:00"
+
+
+def test_when_a_row_was_recorded_is_no_time_of_a_count(tmp_path: Path) -> None:
+    rows = "".join(
+        f"2026-03-02 {hour:02}:00,2026-03-02 {hour:02}:59:{hour + 10},{hour}\n" for hour in range(9)
+    )
+    for name in ("created_at", "LastUpdated", "inserted"):
+        assert counts_of(taken(tmp_path, f"timestamp,{name},a\n{rows}")) == {"a": list(range(9))}
+        alone = "".join(f"2026-03-02 {hour:02}:00,{hour}\n" for hour in range(9))
+        assert counts_of(taken(tmp_path, f"{name},a\n{alone}")) == {"a": list(range(9))}
+
+
 def test_hours_from_1_to_24_are_asked_about(tmp_path: Path) -> None:
     """They are the ends of hours, or the counter never counts at midnight: nobody can tell."""
     lines = "".join(f"2026-03-02,{hour},{hour % 7}\n" for hour in range(1, 25))
@@ -386,8 +407,9 @@ def test_several_files_have_columns_that_come_and_go(tmp_path: Path) -> None:
 
 
 def test_columns_of_words_and_of_the_calendar_are_no_counts(tmp_path: Path) -> None:
-    content = "time,weekday,Hour,weather,a,b\n" + "".join(
-        f"2026-03-02 {hour:02}:00,Monday,{hour},rain,{hour % 5},{hour % 3}\n" for hour in range(30 % 24)
+    content = "Nr,time,weekday,Hour,weather,Temp (°C),Rain mm,a,b\n" + "".join(
+        f"{hour},2026-03-02 {hour:02}:00,Monday,{hour},rain,{hour % 7},{hour % 2},{hour % 5},{hour % 3}\n"
+        for hour in range(30 % 24)
     )
     found = taken(tmp_path, content)
     assert found.sensors == ("a", "b")
