@@ -112,7 +112,8 @@ _CHANNEL_NAMES = _names(
 )
 _MODE_NAMES = _names(
     "mode, type, class, klasse, vehicle, vehicle type, road user, category, kategorie, classification, "
-    "traffic type, verkehrsart, tipo, mobility type, travel mode, user type, transport, verkehrsmittel"
+    "traffic type, verkehrsart, tipo, mobility type, travel mode, user type, transport, verkehrsmittel, "
+    "parameter, metric, variable, measure, indicator"
 )
 _CHANNELS = re.compile(
     r"(?:^|[^a-z])(?:in|out|ein|aus|entr[ée]e|sortie|channel|kanal|lane|direction|richtung|ri|left|right|nb|sb|eb|wb|"

@@ -25,6 +25,7 @@ _ROWS = 2_000  # looked at, evenly over the file
 _MANY = 300  # channels, of which all are compared with all
 _MOST_PARTS = 40  # of one total
 _NO_COUNT_IS_MORE = np.iinfo(np.int64).max
+_NEARLY = 0.9  # of the rows in which what is called a total is one: counts are corrected, totals are not
 _LEAST_ROWS = 3  # with people in two parts: fewer may be equal by chance
 _STATUS = re.compile(r"^(?P<base>.+?)[-_ ](?:status|quality|flag)$", re.IGNORECASE)
 _TOTAL_WORDS = re.compile(
@@ -174,11 +175,11 @@ def totals(columns: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[i
     busy = np.sort(np.argsort(-values.sum(axis=1, where=counted), kind="stable")[:_MANY])
     possible = np.all(few <= _most(few[busy])[:, None], axis=2)
     for total, chosen in zip(busy.tolist(), list(possible), strict=True):
-        for parts in (
-            _named_parts(total, lower, joined),
-            _least_squares_parts(total, np.flatnonzero(chosen), more, counted),
+        for parts, least in (
+            (_named_parts(total, lower, joined), _NEARLY),
+            (_least_squares_parts(total, np.flatnonzero(chosen), more, counted), 1.0),
         ):
-            if len(parts) > 1 and _is_sum(total, parts, values, counted):
+            if len(parts) > 1 and _is_sum(total, parts, values, counted, least):
                 yield total, parts
                 break
 
@@ -232,12 +233,16 @@ def _least_squares_parts(
     return [int(each) for each in chosen[np.abs(weights - 1.0) < 1e-6]]
 
 
-def _is_sum(total: int, parts: list[int], values: NDArray[np.int64], counted: NDArray[np.bool_]) -> bool:
-    """Whether the total is the sum of these parts in every row where all counted, and enough rows show it."""
+def _is_sum(
+    total: int, parts: list[int], values: NDArray[np.int64], counted: NDArray[np.bool_], least: float
+) -> bool:
+    """Whether the total is the sum of these parts in this share of rows with people where all counted."""
     rows = counted[[total, *parts]].all(axis=0)
     found = values[parts][:, rows]
     shown = int(((found > 0).sum(axis=0) > 1).sum())
-    return shown >= _LEAST_ROWS - 1 and bool((found.sum(axis=0) == values[total, rows]).all())
+    sums, own = found.sum(axis=0), values[total, rows]
+    fits = (sums == own)[sums + own > 0]
+    return shown >= _LEAST_ROWS - 1 and int(fits.sum()) >= least * fits.size
 
 
 def differences(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

@@ -101,6 +101,26 @@ def test_counters_of_their_own_are_not_taken_for_totals(seed: int) -> None:
     assert list(totals(table.T, [f"counter {number}" for number in range(40)])) == []
 
 
+@pytest.mark.parametrize("name", ["Total", "mill street total"])
+def test_what_is_called_a_total_need_not_be_one_in_every_row(tmp_path: Path, name: str) -> None:
+    """A count was corrected, its total was not; a person was published twice."""
+    counts = [(hour * 5 % 17, hour * 3 % 7) for hour in range(24)]
+    text = f"time,mill street in,mill street out,{name}\n" + "".join(
+        f"2026-03-02 {hour:02}:00,{a},{b},{a + b + (hour == 9)}\n" for hour, (a, b) in enumerate(counts)
+    )
+    with pytest.raises(InputError, match=f"'{name}', the sum of 'mill street in', 'mill street out'"):
+        taken(tmp_path, text)
+    assert taken(tmp_path, text.replace(name, "port")).sensors[-1] == "port"
+
+
+def test_quiet_counters_of_one_name_are_no_total_of_each_other() -> None:
+    """All of them count nobody in most rows, which is no sum."""
+    parts = np.zeros((2, 100), dtype=np.int64)
+    parts[:, :4] = 1
+    own = np.where(np.arange(100) < 8, 1, 0)
+    assert not list(totals(np.vstack([own, parts]), ["park", "park east", "park west"]))
+
+
 def test_a_file_without_a_header_shows_no_count_in_a_question(tmp_path: Path) -> None:
     """Its first row stands for names: what may be a count is told by its place."""
     text = "when,4810397,48,4810349\n" + rows("41,17,24", "38,20,18", "30,10,20", "9,4,5")
