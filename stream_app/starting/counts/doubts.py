@@ -121,7 +121,8 @@ def _apart(column: NDArray[np.int64], interval: int) -> int:
 
     Whoever counts by the hour has a count in each fourth quarter of an hour; 1 is that of any other.
     """
-    gaps = np.diff(np.flatnonzero(column >= 0))
+    is_counted = column >= 0
+    gaps = np.zeros(0, dtype=np.int64) if is_counted.all() else np.diff(np.flatnonzero(is_counted))
     if gaps.size < _SPARSE or gaps.max() == 1:
         return 1
     ends = np.flatnonzero(np.append(gaps[1:] != gaps[:-1], True))
