@@ -227,9 +227,10 @@ def _last_lines(opened: OpenedTable) -> list[list[str]]:
         content = b""
         while block := file.read(_LAST_BYTES):
             content = (content + block)[-_LAST_BYTES:]
+    above = opened.first_line - 1 if len(content) < _LAST_BYTES else 1  # names of columns, or half a line
     content = content if opened.blank is None else opened.blank.sub(b"", content)
     text = content.decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
-    return [line.split(opened.separator) for line in text.rstrip("\r\n").split("\n")[1:]]
+    return [line.split(opened.separator) for line in text.rstrip("\r\n").split("\n")[above:]]
 
 
 def _sample(opened: OpenedTable, own: FilesMap) -> pa.Table:

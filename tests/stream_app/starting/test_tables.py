@@ -160,7 +160,7 @@ def test_sums_and_notes_below_the_counts_are_no_rows(tmp_path: Path, kind: str, 
         path = workbook(tmp_path / "counts.xlsx", [["Stadt X"], [], HEADER, *ROWS, *ROWS_LATER, *below])
     else:
         later = "".join(";".join(row) + "\n" for row in ROWS_LATER)
-        content = text(";") + later + "\n".join(foot) + "\n"
+        content = f"Stadt X;;\nZählung;;\n{text(';')}{later}" + "\n".join(foot) + "\n"
         packed = gzip.compress(content.encode()) if kind == "csv.gz" else content
         path = saved(tmp_path, packed, f"counts.{kind}")
     found = read_counts(path, timezone="Europe/Berlin")
