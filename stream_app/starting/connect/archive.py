@@ -141,6 +141,8 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
             length += max(shortest, 1)
         length += are_inclusive
     early = 0 if table.chosen.end is not None else _early_by(instants[is_real])
+    if mapping.kind == "total":  # of that moment, whatever it ends
+        instants, early = instants + early, 0
     if early and mapping.times_are is None:
         raise InputError(
             f"{table.what(table.chosen.start)} must be the beginnings of intervals",

@@ -302,6 +302,12 @@ def test_times_just_before_full_ones_are_asked_whether_they_are_ends(
     found = taken(tmp_path, text, timezone="UTC", times_are="end")
     assert (f"{found.origin:%d %H:%M:%S}", found.step_seconds) == ("02 00:00:00", minutes * 60)
     assert taken(tmp_path, text, times_are="start").origin.second == (59 if early == 1 else 0)
+    totals = "time,a\n" + "".join(f"{end},{500 + number}\n" for number, end in enumerate(ends))
+    found = taken(tmp_path, totals, timezone="UTC", kind="total")
+    assert (found.origin.replace(tzinfo=None), counts_of(found)["a"]) == (
+        datetime(2026, 3, 2) + step,
+        [1] * 28,
+    )
 
 
 @pytest.mark.parametrize("name", ["Date (UTC)", "time_utc", "UTC", "GMT time"])
