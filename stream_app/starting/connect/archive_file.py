@@ -257,6 +257,10 @@ class ArchiveTable:
         opened = opened_table(path, mapping)
         self.chosen = choose(path, opened.names, mapping)
         self.remarks = list(opened.remarks)
+        if mapping.footer:
+            self.remarks.append(
+                f"Lines at the end of {path.name} that are taken for no rows: {mapping.footer}."
+            )
         self._first_line = opened.first_line if opened.blank is None else 0  # rows lie further down then
         unknown = [name for name in mapping.where if name not in opened.names]
         if unknown:

@@ -159,8 +159,6 @@ class Guess:
             said.append(f"Read by the preset {self.keys['preset']!r}: {self.reasons['preset']}.")
         if "only column" in self.reasons.get("start", ""):
             said.append(f"T{self.reasons['start'][1:]}.")
-        if "footer" in self.keys:
-            said.append(f"Lines at the end left out: {self.keys['footer']}; {self.reasons['footer']}.")
         if "ignore" in self.keys:
             said.append(f"Columns left out: {', '.join(self.keys['ignore'])}; {self.reasons['ignore']}.")
         return said + ([f"Columns left out: {', '.join(self.left_out)}."] if self.left_out else [])

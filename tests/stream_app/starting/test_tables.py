@@ -165,7 +165,10 @@ def test_sums_and_notes_below_the_counts_are_no_rows(tmp_path: Path, kind: str, 
         path = saved(tmp_path, packed, f"counts.{kind}")
     found = read_counts(path, timezone="Europe/Berlin")
     assert counts_of(found) == {name: [*counts, 5, 6] for name, counts in COUNTED.items()}
-    assert any("left out" in remark for remark in found.remarks)
+    said = f"Lines at the end of {path.name} that are taken for no rows: "
+    assert any(remark.startswith(said) for remark in found.remarks)
+    declared = FilesMap(start="Zeit", column_pattern="(?P<sensor>.+)", timezone="UTC", footer=len(foot))
+    assert f"{said}{len(foot)}." in read_archive([path], declared).remarks
 
 
 @pytest.mark.parametrize(
