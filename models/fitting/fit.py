@@ -463,6 +463,8 @@ class _Fading:
 
 def _surprise(moves: MovesMade, size: Integers, options: FitOptions, habit: Habit) -> float | None:
     """Mean of ``-ln P(move)`` over all moves; 0 without any."""
+    if not moves.person.size:
+        return 0.0
     factors = fading(int(moves.window.max(initial=0)), options.recency)
     levels = [moves.found_in(RowBlocks(size, size), by_slot=False)]
     if options.slots > 1:
@@ -492,7 +494,7 @@ def _surprise(moves: MovesMade, size: Integers, options: FitOptions, habit: Habi
             left[level].add_one(row[at])
     if (probability <= 0.0).any():
         return None
-    return -float(elementwise.log(probability).sum()) / max(order.size, 1)
+    return -float(elementwise.log(probability).sum()) / order.size
 
 
 def _smoothed(

@@ -182,7 +182,7 @@ def init(
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
     _print_lines(deployment, stand)
-    _print_unknown(deployment)
+    _print_unknown(deployment, sensors)
     if table:
         _print_dependence(table)
     _print_next(output, population is not None)
@@ -329,7 +329,7 @@ def _print_lines(deployment: NewDeployment, stand: Sequence[str]) -> None:
     )
 
 
-def _print_unknown(deployment: NewDeployment) -> None:
+def _print_unknown(deployment: NewDeployment, sensors: Path | None) -> None:
     from models.mechanisms import Gaussian
     from stream_app.watching.wording import WHOLE_LOG, duration
 
@@ -360,7 +360,8 @@ def _print_unknown(deployment: NewDeployment) -> None:
             "tallyguard.toml says."
         )
     if all(place.latitude is None for place in deployment.places):
-        sentences.append("Where the sensors stand is not known: the page draws no map.")
+        why = "" if sensors is None else f", as {sensors} says no lat and lon of them"
+        sentences.append(f"Where the sensors stand is not known{why}: the page draws no map.")
     cli.say("\nWhat the file cannot say, and what was assumed:", *(f"  - {each}" for each in sentences))
 
 

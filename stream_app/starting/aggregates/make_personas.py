@@ -378,6 +378,7 @@ def _finished(
                 "one side in a step and on the other in the next."
             )
         basis += ", mean counts"
+        remarks += questions.counts.remarks
         if several := [name for name in questions.counts.sensors if most.get(name, 1.0) > 1.0]:
             remarks.append(
                 f"{number_of(len(several), 'sensor')} may count somebody several times in a step "

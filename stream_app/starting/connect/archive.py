@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -41,8 +43,11 @@ from stream_app.wire import MAX_COUNT
 # When each row's interval starts: instants, also where a clock shows an hour twice or never.
 
 Integers = NDArray[np.int64]
-_MINUTE = 60
+_MINUTE, _QUARTER, _DAY = 60, 900, 86_400
+_MANY = 1000
 _AMBIGUOUS = 'set ambiguous = "earlier", "later", "in_order" or "pairs" in [connect.files]'
+_OF_UTC = re.compile(r"(?:\b|_)(?:UTC|GMT)(?:\b|_)(?! ?[+-]?\d)", re.IGNORECASE)
+"""In the name of a column of times: they are instants."""
 _WALL_CLOCK = "if they show the clock on the wall, add wall_clock = true in [connect.files]"
 
 
@@ -61,6 +66,20 @@ class Starts:
     are_inclusive: bool = False
     are_numbers: bool = False
     single: int = 0
+    skipped: Mapping[int, int] = field(default_factory=dict)
+    """Rows of an hour that the clock skips, and what they say it shows."""
+
+    def require_real(self, counts: Integers, mapping: FilesMap) -> None:
+        """:class:`InputError` for counts in an hour that the clock skips; spreadsheets have empty rows."""
+        found = [shown for row, shown in self.skipped.items() if (counts[row] != NOT_COUNTED).any()]
+        if found and mapping.nonexistent == "refuse":
+            raise InputError(
+                f"every time must exist on a clock in {mapping.timezone}",
+                f"{len(found):,} rows in an hour that it skips in spring, the first "
+                f"{datetime.fromtimestamp(found[0], UTC):%Y-%m-%d %H:%M}",
+                "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
+                'nonexistent = "drop" in [connect.files]',
+            )
 
 
 @dataclass(frozen=True)
@@ -83,15 +102,7 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
     clock = _clock(table, table.chosen.start, coded, mapping)
     index = coded.at
     is_real = clock.is_real[index]
-    if not is_real.all() and mapping.nonexistent == "refuse":
-        first = datetime.fromtimestamp(int(clock.shown[index][~is_real][0]), UTC)
-        raise InputError(
-            f"every time must exist on a clock in {mapping.timezone}",
-            f"{int((~is_real).sum()):,} rows in an hour that it skips in spring, the first "
-            f"{first:%Y-%m-%d %H:%M}",
-            "correct timezone (Etc/GMT+8 if one time is kept all year), or set "
-            'nonexistent = "drop" in [connect.files]',
-        )
+    skipped = {int(row): int(clock.shown[index[row]]) for row in np.flatnonzero(~is_real)}
     instants = (clock.late if mapping.ambiguous == "later" else clock.early)[index]
     are_twice = (clock.early != clock.late) & clock.is_real
     twice = np.flatnonzero(are_twice[index]) if are_twice.any() else np.zeros(0, dtype=np.int64)
@@ -104,12 +115,11 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
         )
     single = 0
     if twice.size and mapping.ambiguous in ("in_order", "pairs"):
-        is_second, is_alone = _seconds_of_pairs(twice, clock.shown[index], channel)
-        instants[twice[is_second]] = clock.late[index[twice[is_second]]]
-        if mapping.ambiguous == "pairs":
-            is_real = is_real.copy()
-            is_real[twice[is_alone]] = False
-            single = int(is_alone.sum())
+        second, alone, unknown = _seconds_of_pairs(clock, index, channel)
+        instants[second] = clock.late[index[second]]
+        left_out = np.append(unknown, alone if mapping.ambiguous == "pairs" else unknown[:0])
+        is_real[left_out] = False
+        single = left_out.size
     length, are_inclusive = mapping.interval_seconds, False
     if table.chosen.end is not None:
         length = _length(table, clock, index[is_real], is_real, mapping)
@@ -130,11 +140,28 @@ def interval_starts(table: ArchiveTable, mapping: FilesMap, channel: Integers | 
         if mapping.ends == "inclusive":
             length += max(shortest, 1)
         length += are_inclusive
+    early = 0 if table.chosen.end is not None else _early_by(instants[is_real])
+    if mapping.kind == "total":  # of that moment, whatever it ends
+        instants, early = instants + early, 0
+    if early and mapping.times_are is None:
+        raise InputError(
+            f"{table.what(table.chosen.start)} must be the beginnings of intervals",
+            f"times {early} s before full ones, as 08:59 is before nine o'clock: they look like the ends",
+            'set times_are = "end" in [connect.files], or times_are = "start" if they are none',
+        )
     if mapping.times_are == "end":
         length = length or interval_seconds(instants[is_real])
-        instants = instants - length
+        instants = instants + early - length
     dropped = int((~is_real).sum()) - single
-    return Starts(instants, is_real, length, dropped, are_inclusive, clock.are_numbers, single)
+    return Starts(instants, is_real, length, dropped, are_inclusive, clock.are_numbers, single, skipped)
+
+
+def _early_by(instants: Integers) -> int:
+    """1 where all of several times are that many seconds before a minute, 60 before a quarter; else 0."""
+    if np.unique(instants[:_MANY]).size < 2:
+        return 0
+    units = ((1, _MINUTE), (_MINUTE, _QUARTER))
+    return next((unit for unit, full in units if not ((instants + unit) % full).any()), 0)
 
 
 def _short_by(starts: Integers, shown: Integers, length: int) -> int:
@@ -153,20 +180,44 @@ def _short_by(starts: Integers, shown: Integers, length: int) -> int:
 
 
 def _seconds_of_pairs(
-    rows: Integers, shown: Integers, channel: Integers | None
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which of these rows are the second of their channel and time, and which have no second.
+    clock: _Clock, index: Integers, channel: Integers | None
+) -> tuple[Integers, Integers, Integers]:
+    """The rows that are the second of their channel and time, those without a second, and undecided pairs.
 
-    Newest-first files are read backwards.
+    Around such a night a channel's rows stand in the order of time or newest first, as two alone do if the
+    file does; otherwise nobody knows which of two came first.
     """
-    place = -rows if shown[0] > shown[-1] else rows
-    of = np.zeros_like(rows) if channel is None else channel[rows]
-    order = np.lexsort((place, of, shown[rows]))
-    same = (np.diff(shown[rows][order]) == 0) & (np.diff(of[order]) == 0)
-    second, alone = np.zeros(rows.size, dtype=bool), np.zeros(rows.size, dtype=bool)
-    second[order] = np.append(False, same)
-    alone[order] = ~np.append(False, same) & ~np.append(same, False)
-    return second, alone
+    nights = np.unique(clock.shown[(clock.early != clock.late) & clock.is_real] // _DAY)
+    is_near = np.isin(clock.shown // _DAY, np.add.outer(nights, (-1, 0, 1)))
+    near = np.flatnonzero(is_near[index])
+    shown, early, late = (each[index[near]] for each in (clock.shown, clock.early, clock.late))
+    of = np.searchsorted(nights, shown // _DAY - 1)
+    if channel is not None:
+        of = of * (channel.max() + 2) + channel[near] + 1
+    rows = np.stack([of, shown, early, late])
+    second, is_ordered = _in_order(*rows)
+    other, is_reversed = (each[::-1] for each in _in_order(*rows[:, ::-1]))
+    is_back = is_reversed & (~is_ordered | (clock.shown[index[0]] > clock.shown[index[-1]]))
+    is_pair, is_known = second | other, is_ordered | is_reversed
+    is_second = np.where(is_back, other, second) & is_known
+    return near[is_second], near[(early != late) & ~is_pair], near[is_pair & ~is_known]
+
+
+def _in_order(
+    of: Integers, shown: Integers, early: Integers, late: Integers
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows are the second of two if they stand in the order of time, and whether all ``of`` one do."""
+    by_time = np.lexsort((shown, of))
+    again = np.append(False, (np.diff(shown[by_time]) == 0) & (np.diff(of[by_time]) == 0))
+    second = np.zeros(of.size, dtype=bool)
+    second[by_time] = again & (early != late)[by_time]
+    in_file = np.argsort(of, kind="stable")
+    is_next = np.diff(of[in_file]) == 0
+
+    def falls(times: Integers) -> NDArray[np.bool_]:
+        return np.isin(of, of[in_file][1:][is_next & (np.diff(times[in_file]) < 0)])
+
+    return second, ~(falls(np.where(second, late, early)) & falls(shown))
 
 
 def _clock(table: ArchiveTable, name: str, coded: Coded, mapping: FilesMap) -> _Clock:
@@ -179,7 +230,10 @@ def _clock(table: ArchiveTable, name: str, coded: Coded, mapping: FilesMap) -> _
             "days from 1 to 24 o'clock without midnight at 0: they look like the ends",
             'set times_are = "end" in [connect.files], or times_are = "start" if they are none',
         )
-    if not times.is_local:
+    is_utc = times.is_local and _OF_UTC.search(name) is not None
+    if is_utc and name == table.chosen.start:
+        table.remarks.append(f"Times of {what} are taken as UTC, as it is called.")
+    if is_utc or not times.is_local:
         everywhere = np.ones(times.seconds.size, dtype=bool)
         return _Clock(times.seconds, times.seconds, times.seconds, everywhere, times.are_numbers)
     if mapping.timezone is None:
@@ -246,8 +300,10 @@ def whole_counts(table: ArchiveTable, name: str, mapping: FilesMap) -> tuple[NDA
         elif _has_any(text, "^[0-9]+,[0-9]+$"):
             remedy = 'set decimal = "," in [connect.files] if a comma is the decimal mark'
         elif _has_any(text, r"^-[0-9]+(\.0*)?$"):
-            mark = "-1" if _has_any(text, r"^-1(\.0*)?$") else "-999"
-            remedy = f'if it marks what was not counted, set missing = "{mark}" in [connect.files]'
+            mark = (
+                'set missing = "-1"' if _has_any(text, r"^-1(\.0*)?$") else 'name it, like missing = "-999",'
+            )
+            remedy = f"if it marks what was not counted, {mark} in [connect.files]"
         else:
             remedy = "correct it, or name it in ignore of [connect.files]"
         raise InputError(
@@ -365,7 +421,8 @@ def read_archive(
     table, dropped = _by_interval(cells, replace(grid, step_seconds=rows_seconds), interval, names, mapping)
     are_totals = mapping.kind == "total"
     kept = names.answered(mapping.keep)
-    ask_about(table, names.texts, kept, are_totals=are_totals, by_place=not mapping.sensor)
+    length = None if mapping.end else interval
+    ask_about(table, names.texts, kept, are_totals=are_totals, by_place=not mapping.sensor, interval=length)
     table, unknown = differences(table) if are_totals else (table, 0)
     devices = tuple(remarks_of(table, names.texts, interval))
     table, partial = _by_step(table, rows_seconds // interval)
@@ -474,6 +531,7 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
         channels.append(np.full(table.rows, names.numbered(each.sensor, each.channel), dtype=np.int64))
     counts = _side_by_side([count for count, _ in found])
     counts = counts if kept.all() else np.where(kept[:, None], counts, NOT_COUNTED)
+    starts.require_real(counts, mapping)
     row: Any = slice(None) if starts.kept.all() else np.flatnonzero(starts.kept)
     channel = _side_by_side(channels)[row].ravel()
     taken = channel >= 0
@@ -510,7 +568,8 @@ def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
     if starts.single:
         remarks.append(
             f"{starts.single:,} rows of {table.path.name} stand once where the clock shows the hour twice, "
-            "and may be of either hour or of both: taken as not counted."
+            "or out of order, and may be of either hour or of both: taken as not counted. If a time is kept "
+            "all year, the zone is one like Etc/GMT-1."
         )
     if starts.dropped:
         remarks.append(
@@ -561,11 +620,13 @@ def _by_interval(
     again = times > 1
     if mapping.repeated == "refuse":
         number = int(again.reshape(names.channels, rows).any(axis=0).argmax())
-        at = datetime.fromtimestamp(grid.origin_seconds + number * interval, UTC)
+        zone = mapping.timezone or "UTC"
+        at = datetime.fromtimestamp(grid.origin_seconds + number * interval, ZoneInfo(zone))
         raise InputError(
             "each channel must be counted once in an interval",
-            f"{int(again.sum()):,} that have several counts, the first at {at:%Y-%m-%d %H:%M} UTC",
-            'name the column of directions or lanes as channel, or set repeated = "drop" in [connect.files]'
+            f"{int(again.sum()):,} that have several counts, the first at {at:%Y-%m-%d %H:%M} {zone}",
+            "name the column of directions or lanes as channel, take out rows that stand twice, or take "
+            'neither: set repeated = "drop" in [connect.files]'
             + (f"; {_WALL_CLOCK}" if cells.are_numbers else ""),
         )
     table[again] = NOT_COUNTED

@@ -227,7 +227,8 @@ def _there(path: Path, table: pa.Table, key: str, usual: Sequence[str]) -> tuple
         raise InputError(
             "a mapping must say where an interval starts",
             "no `start`",
-            "choose a --preset, or set start, sensor and count in [connect.files]",
+            "choose a --preset (`tallyguard connect guess` writes one), or set start, sensor and count in "
+            "[connect.files]",
         )
     found = tuple(name for name in dict.fromkeys(usual) if name in table.column_names)
     if not found:
@@ -256,6 +257,10 @@ class ArchiveTable:
         opened = opened_table(path, mapping)
         self.chosen = choose(path, opened.names, mapping)
         self.remarks = list(opened.remarks)
+        if mapping.footer:
+            self.remarks.append(
+                f"Lines at the end of {path.name} that are taken for no rows: {mapping.footer}."
+            )
         self._first_line = opened.first_line if opened.blank is None else 0  # rows lie further down then
         unknown = [name for name in mapping.where if name not in opened.names]
         if unknown:
@@ -321,7 +326,7 @@ class ArchiveTable:
         whole: Any = column.unify_dictionaries().combine_chunks()
         if isinstance(whole, pa.ChunkedArray):
             whole = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
-        values, index = whole.dictionary, np.asarray(pc.fill_null(whole.indices, -1)).astype(np.int64)
+        values, index = whole.dictionary, np.asarray(pc.fill_null(whole.indices.cast(pa.int64()), -1))
         if pa.types.is_string(values.type) and len(values):
             trimmed: Any = pc.utf8_trim_whitespace(values)
             blank = np.asarray(pc.equal(trimmed, pa.scalar("")))
@@ -343,12 +348,18 @@ class ArchiveTable:
         coded = self.coded(name)
         empty = np.flatnonzero(coded.at < 0)
         if empty.size:
-            raise InputError(
-                f"{self.what(name)} must have {what} in each row",
-                f"{empty.size:,} empty cells, the first in {self.place(int(empty[0]))}",
-                "fill or drop them; for lines at the end that are no rows, set footer = 1 in [connect.files]",
-            )
+            raise no_cell(self.what(name), what, empty.size, self.place(int(empty[0])))
         return coded
+
+
+def no_cell(column: str, what: str, empty: int, first: str) -> InputError:
+    """What to say of a column that must have a cell in each row."""
+    return InputError(
+        f"{column} must have {what} in each row",
+        f"{empty:,} empty cells, the first in {first}",
+        "fill them, also below a merged cell, or drop them; for lines at the end that are no rows, set "
+        "footer = 1 in [connect.files]",
+    )
 
 
 # Sensors and their channels, by what files call them and what the deployment does.

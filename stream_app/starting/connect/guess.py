@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +22,11 @@ import pyarrow.compute as pc
 from stream_app.exceptions import InputError
 from stream_app.setup.sections import FilesMap
 from stream_app.starting.connect.archive import read_archive
-from stream_app.starting.connect.archive_file import refuse_personal_columns, said_by
+from stream_app.starting.connect.archive_file import no_cell, refuse_personal_columns, said_by
 from stream_app.starting.connect.presets_at_hand import recognised_preset, resolved_map
 from stream_app.starting.counts.count_table import MOST_COUNTS, CountTable
 from stream_app.starting.counts.tables import (
+    WORKBOOKS,
     OpenedTable,
     check_is_file,
     column_in_words,
@@ -40,6 +43,8 @@ from stream_app.starting.counts.times import joined_cells, parse_times
 
 _SAMPLE_ROWS = 20_000
 _MANY_ROWS = 24
+_LAST_BYTES, _LAST_ROWS, _MOST_FOOTER = 65_536, 200, 20
+_TIME_LIKE = re.compile(r"\d[-/.]\d{1,2}[-/.]\d|\d:\d\d|\d{8}")
 
 
 def _plain(name: str) -> str:
@@ -88,7 +93,8 @@ _HOUR_OF_COLUMN = re.compile(
     r"^(?:h(?:eure|our|ora)?|kl|uhr)?[ _.]*(?:[01]?\d|2[0-4])(?::00|h|h00| ?[ap]m)?(?:\s?[-–].*)?$", re.I
 )
 _OF_THE_CLOCK = (
-    r"(?i)^(?:[01]?[0-9]|2[0-4])(?:(?::|h)[0-5]?[0-9]?(?::[0-5][0-9])?)?\s?(?:[ap]\.?m\.?)?(?:\s?[-–].*)?$"
+    r"(?i)^(?:[01]?[0-9]|2[0-4])(?:(?::|h)[0-5]?[0-9]?(?::[0-5][0-9](?:[.]0+)?)?)?"
+    r"\s?(?:[ap]\.?m\.?)?(?:\s?[-–].*)?$"
 )
 _BEGIN = re.compile(
     r"(?:^|[^a-z])(?:start|begin|from|von|d[ée]but|desde|inizio|od|fra)(?:[^a-z]|$|time|date)|From$",
@@ -106,7 +112,8 @@ _CHANNEL_NAMES = _names(
 )
 _MODE_NAMES = _names(
     "mode, type, class, klasse, vehicle, vehicle type, road user, category, kategorie, classification, "
-    "traffic type, verkehrsart, tipo, mobility type, travel mode, user type, transport, verkehrsmittel"
+    "traffic type, verkehrsart, tipo, mobility type, travel mode, user type, transport, verkehrsmittel, "
+    "parameter, metric, variable, measure, indicator"
 )
 _CHANNELS = re.compile(
     r"(?:^|[^a-z])(?:in|out|ein|aus|entr[ée]e|sortie|channel|kanal|lane|direction|richtung|ri|left|right|nb|sb|eb|wb|"
@@ -117,8 +124,12 @@ _NO_COUNTS = re.compile(
     r"^(?:day|month|year|week|weekday|day_?of_?week|dayofweek|quarter|monat|jahr|tag|wochentag|woche|jour|mois|ann[ée]e|"
     r"mdate|hour|hr|stunde|heure|hora|ano|mes|dia|temp\w*|temperatur.*|.*speed.*|v85|.*%.*|weather|wetter.*|rain\w*|humidity|lat|latitude|gid|id|status|state|etat|quality|uptime|"
     r"lon|lng|long|longitude|x|y|x_coord|y_coord|geo.*|objectid|fid|index|unnamed.*|is_?holiday|holiday|confidence|version|"
-    r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no)$",
+    r"snow\w*|wind\w*|precip\w*|.*_yr|brcweek|week_no|nr|lfd\.? ?nr\.?)"
+    r"(?: ?[(\[].*[)\]]| °?[CF]| mm| km/h)?$",
     re.IGNORECASE,
+)
+_RECORDED = re.compile(
+    r"(?:creat|updat|insert|modifi|upload|export|receiv|import|load|edit)ed|last.?(?:edit|updat)", re.I
 )
 
 
@@ -148,8 +159,6 @@ class Guess:
             said.append(f"Read by the preset {self.keys['preset']!r}: {self.reasons['preset']}.")
         if "only column" in self.reasons.get("start", ""):
             said.append(f"T{self.reasons['start'][1:]}.")
-        if "footer" in self.keys:
-            said.append(f"Lines at the end left out: {self.keys['footer']}; {self.reasons['footer']}.")
         if "ignore" in self.keys:
             said.append(f"Columns left out: {', '.join(self.keys['ignore'])}; {self.reasons['ignore']}.")
         return said + ([f"Columns left out: {', '.join(self.left_out)}."] if self.left_out else [])
@@ -174,7 +183,7 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
         return guess
     footer = 0 if own.footer else _footer(opened)
     if footer:
-        guess.say("footer", footer, "lines at the end have other cells than the rows above")
+        guess.say("footer", footer, "they have fewer cells than the rows above, or no time")
         opened = opened_table(path, own.model_copy(update={"footer": footer}))
     sample = _sample(opened, own)
     columns = _Columns(sample, own, guess)
@@ -184,25 +193,42 @@ def guessed(path: Path, given: Mapping[str, Any]) -> Guess:
 
 
 def _footer(opened: OpenedTable) -> int:
-    """How many lines at the end are no rows: they have fewer cells, or hardly one that is filled."""
-    if opened.separator is None or compression_of(opened.path):
-        return 0
-    with opened.path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - 65_536))
-        content = file.read() if opened.blank is None else opened.blank.sub(b"", file.read())
-        text = content.decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
-    lines = text.rstrip("\r\n").split("\n")[1:]
-    widths = [line.count(opened.separator) for line in lines]
+    """How many lines at the end are no rows: they have fewer cells, hardly one that is filled, or no time."""
+    lines = [[cell.strip(' "\r') for cell in line] for line in _last_lines(opened)]
     if len(lines) < 4:
         return 0
+    widths = [len(line) for line in lines]
     usual = max(set(widths), key=widths.count)
-    footer = 0
-    for line, width in zip(reversed(lines), reversed(widths), strict=True):
-        if width >= usual and sum(bool(cell.strip(' "\r')) for cell in line.split(opened.separator)) > 1:
-            break
-        footer += 1
-    return footer if footer <= 20 else 0
+    is_short = [len(line) < usual or sum(map(bool, line)) < 2 for line in lines]
+    is_timeless = [not any(map(_TIME_LIKE.search, line)) for line in lines]
+    either = _at_end(map(or_, is_short, is_timeless))
+    above = is_timeless[: len(lines) - either]
+    footer = either if above and not any(above) else _at_end(is_short)
+    return footer if footer <= _MOST_FOOTER else 0
+
+
+def _at_end(are: Iterable[bool]) -> int:
+    """How many there are behind the last that is not."""
+    return len(list(takewhile(bool, reversed(list(are)))))
+
+
+def _last_lines(opened: OpenedTable) -> list[list[str]]:
+    """The cells of a file's last lines, where it may end in others than rows."""
+    if opened.path.suffix.lower() in WORKBOOKS and opened.rows is not None:
+        last = opened.rows.slice(max(0, len(opened.rows) - _LAST_ROWS)).to_pylist()
+        return [[cell or "" for cell in row.values()] for row in last]
+    if opened.separator is None:
+        return []
+    with pa.input_stream(str(opened.path), compression=compression_of(opened.path)) as file:
+        if file.seekable():
+            file.seek(max(0, file.size() - _LAST_BYTES))
+        content = b""
+        while block := file.read(_LAST_BYTES):
+            content = (content + block)[-_LAST_BYTES:]
+    above = opened.first_line - 1 if len(content) < _LAST_BYTES else 1  # names of columns, or half a line
+    content = content if opened.blank is None else opened.blank.sub(b"", content)
+    text = content.decode(opened.encoding.replace("utf-8-sig", "utf-8"), errors="replace")
+    return [line.split(opened.separator) for line in text.rstrip("\r\n").split("\n")[above:]]
 
 
 def _sample(opened: OpenedTable, own: FilesMap) -> pa.Table:
@@ -272,7 +298,8 @@ class _Columns:
                     "say the Monday of the week in a file for --preset: week = 2007-01-01",
                 )
             for name in table.column_names:
-                if _rank(name, _TIME_NAMES) < 999 and not table[name].null_count:  # says why it is none
+                if _rank(name, _TIME_NAMES) < 999:  # says why it is none
+                    self._require_full(name)
                     cells = table[name].combine_chunks()
                     parse_times(cells, column_in_words(table, name), own.time_format, own.wall_clock)
             raise InputError(
@@ -286,6 +313,9 @@ class _Columns:
         ]
         if begins:  # whatever else is a time there: an end, when it was recorded
             options = {names: found for names, found in options.items() if _BEGIN.search(names[0])}
+        options = {
+            names: each for names, each in options.items() if not _RECORDED.search(names[0])
+        } or options
         distinct = {names: len(np.unique(moments)) for names, moments in options.items()}
         most = max(distinct.values())
         finest = [names for names in options if distinct[names] == most]
@@ -308,6 +338,11 @@ class _Columns:
             (end,) = ends[0]
             self._guess.say("end", end, "it holds the ends of intervals")
             self._times = (*best, end)
+
+    def _require_full(self, name: str) -> None:
+        empty = np.flatnonzero(np.asarray(self._table[name].is_null()))
+        if empty.size:
+            raise no_cell(column_in_words(self._table, name), "a time", empty.size, f"row {empty[0] + 1}")
 
     def find_counts(self) -> None:
         """Sensors and counts of a long file, or the columns of a wide one."""
@@ -389,7 +424,11 @@ class _Columns:
         usual = sorted(
             (_rank(name, _SENSOR_NAMES), name) for name in rest if _rank(name, _SENSOR_NAMES) < 999
         )
-        full = [name for _, name in usual if not table[name].null_count and not self._numbers_rows(name)]
+        full = [
+            name
+            for _, name in usual
+            if not (table[name].null_count or self._numbers_rows(name) or self._changes_like_counts(name))
+        ]
         alone = [name for name in full if not self._repeats([name])]
         if alone or full:
             return (alone or full)[0]
@@ -408,6 +447,12 @@ class _Columns:
     def _numbers_rows(self, name: str) -> bool:
         """Whether each of many rows has another cell there, as where rows have numbers."""
         return len(self._table) >= _MANY_ROWS and len(self._table[name].unique()) == len(self._table)
+
+    def _changes_like_counts(self, name: str) -> bool:
+        """Whether it is a counter called Station or Street: numbers that keep changing, one row a time."""
+        if self._moments is None or self._repeats([]) or not self._are_counts(name):
+            return False
+        return int(np.count_nonzero(np.diff(self._codes(name)))) * 10 > len(self._table)
 
     def _counts(self, numbers: Sequence[str], rest: Sequence[str], sensor: str | None) -> list[str]:
         own, table = self._own, self._table
@@ -443,16 +488,18 @@ class _Columns:
 
     def _codes(self, name: str) -> Any:
         coded: Any = self._table[name].combine_chunks().dictionary_encode()
-        return np.asarray(pc.fill_null(coded.indices, -1)).astype(np.int64)
+        return np.asarray(pc.fill_null(coded.indices.cast(pa.int64()), -1))
 
     def _read(self, names: tuple[str, ...], is_said: bool = False) -> Any:
         """The moments of columns, by their places where they can be read in several ways; None for none."""
         columns: list[Any] = [self._table[name].combine_chunks() for name in names]
         if any(column.null_count or not len(column) for column in columns):
             return None
-        if any(pa.types.is_temporal(column.type) for column in columns[:1] if len(columns) > 1):
-            return None
-        cells = columns[0] if len(columns) == 1 else joined_cells(columns)
+        cells = (
+            columns[0]
+            if len(columns) == 1
+            else joined_cells([pc.cast(each, pa.string()) for each in columns])
+        )
         coded = cells.dictionary_encode()
         at, different = np.asarray(coded.indices), coded.dictionary
         is_text = pa.types.is_string(different.type)
@@ -472,20 +519,19 @@ class _Columns:
         return times.seconds[at]
 
     def _are_dates(self, name: str) -> bool:
-        column: Any = self._table[name].combine_chunks()
-        return pa.types.is_date(column.type) or (
-            pa.types.is_string(column.type)
-            and not pc.any(
-                pc.match_substring_regex(column, r"[1-9]:\d|\d:[0-5]*[1-9]|\d\d:\d\d:\d\d.+[+Z]")
-            ).as_py()
-        )
+        has_clock = r"[1-9]:\d|\d:[0-5]*[1-9]|\d\d:\d\d:\d\d.+[+Z]"
+        return not pc.any(pc.match_substring_regex(self._texts(name), has_clock)).as_py()
 
     def _are_hours(self, name: str) -> bool:
-        """Whether a column holds hours of the day: numbers to 24, or times of the clock."""
-        column: Any = self._table[name].combine_chunks()
-        if not _HOUR.match(name.strip()) or column.null_count or not pa.types.is_string(column.type):
+        """Whether it holds hours of the day: times of the clock, or numbers to 24 if it is called so."""
+        column = self._texts(name)
+        if column.null_count or _END.search(name):
             return False
-        return bool(pc.all(pc.match_substring_regex(column, _OF_THE_CLOCK)).as_py())
+        form = _OF_THE_CLOCK if _HOUR.match(name.strip()) else r"^\d{1,2}:\d\d\D?"
+        return bool(pc.all(pc.match_substring_regex(column, form)).as_py())
+
+    def _texts(self, name: str) -> Any:
+        return pc.cast(self._table[name].combine_chunks(), pa.string())
 
     def _are_counts(self, name: str) -> bool:
         """Whether cells may be counts: most of them numbers, and not all empty."""
@@ -547,7 +593,9 @@ def _option(found: re.Match[str]) -> str:
 
 
 def beforehand(sentence: str) -> str:
-    """The same for a command that takes no answers."""
+    """The same for a command that takes no answers but the time zone."""
+    if "set timezone =" in sentence:
+        return on_command_line(sentence)
     first = "bring it in with `tallyguard connect files` first, and there "
     return f"{first}{sentence}" if _PLACE.search(sentence) else sentence
 

@@ -70,7 +70,10 @@ def resolved_map(given: Map) -> Map:
 
 
 def _preset(name: str, kind: type[Section]) -> dict[str, Any]:
-    """The keys of a preset; those with file names are relative to a user's file."""
+    """The keys of a preset; those with file names are relative to a user's file.
+
+    That may have them in its table [connect.files], as settings do, and begin with a preset of the package.
+    """
     if not name.endswith(_SUFFIX):
         values = parse_toml(preset_text(name, kind))
     else:
@@ -81,8 +84,14 @@ def _preset(name: str, kind: type[Section]) -> dict[str, Any]:
             raise SettingsError(
                 f"preset {path} must be a TOML file", error, "check path and content"
             ) from None
+        if kind is FilesMap and isinstance(values.get("connect"), dict):
+            values = dict(values["connect"].get("files", {}))
         if isinstance(values.get("lookup_file"), str):
             values["lookup_file"] = path.parent / values["lookup_file"]
+        begun = str(values.pop("preset", ""))
+        if begun.endswith(_SUFFIX):
+            raise SettingsError(f"preset {path} must begin with one of the package", begun, "copy its keys")
+        values = {**(_preset(begun, kind) if begun else {}), **values}
     values.pop(_ABOUT, None)
     values.pop(_RECOGNISE, None)
     return values

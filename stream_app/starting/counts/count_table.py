@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.calendar import Calendar
+from models.text import number_of
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.doubts import NOT_COUNTED
+from stream_app.starting.counts.doubts import NOT_COUNTED, some_of
 
 _DAY = 86_400
 MOST_COUNTS = "most_counts"
@@ -81,9 +82,15 @@ class CountTable:
         skipped = len(self.table) - steps
         origin = datetime.fromtimestamp(self.origin.timestamp() + skipped * self.step_seconds, UTC)
         table = self.table[skipped:]
-        counted = np.flatnonzero((table != NOT_COUNTED).any(axis=0))
-        names = tuple(self.sensors[index] for index in counted)
-        return replace(self, sensors=names, table=table[:, counted], origin=origin)
+        counted = (table != NOT_COUNTED).any(axis=0)
+        names, silent = (
+            [self.sensors[index] for index in np.flatnonzero(each)] for each in (counted, ~counted)
+        )
+        left = (
+            f"{number_of(len(silent), 'sensor')} without a count in these days left out: {some_of(silent)}."
+        )
+        remarks = (*self.remarks, left) if silent else self.remarks
+        return replace(self, sensors=tuple(names), table=table[:, counted], origin=origin, remarks=remarks)
 
     def by_sensor(self) -> list[SensorCounts]:
         """What was read of each sensor that counted, in their order."""

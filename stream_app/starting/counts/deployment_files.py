@@ -74,7 +74,7 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
     north, east = table.usual(LATITUDES), table.usual(LONGITUDES)
     if north is None or east is None:
         return tuple(SensorPlace(name, moves=lines.get(name)) for name in sensors)
-    degrees = [table.numbers(name, otherwise=nan if lines else None).tolist() for name in (north, east)]
+    degrees = [table.numbers(name, otherwise=nan).tolist() for name in (north, east)]
     found = []
     for name in sensors:
         at = [each[row_of[name]] for each in degrees]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.tables import is_named
+from stream_app.watching.wording import duration
 
 NOT_COUNTED = -1
 """A cell without a count."""
@@ -24,6 +25,7 @@ _ROWS = 2_000  # looked at, evenly over the file
 _MANY = 300  # channels, of which all are compared with all
 _MOST_PARTS = 40  # of one total
 _NO_COUNT_IS_MORE = np.iinfo(np.int64).max
+_NEARLY = 0.9  # of the rows in which what is called a total is one: counts are corrected, totals are not
 _LEAST_ROWS = 3  # with people in two parts: fewer may be equal by chance
 _STATUS = re.compile(r"^(?P<base>.+?)[-_ ](?:status|quality|flag)$", re.IGNORECASE)
 _TOTAL_WORDS = re.compile(
@@ -33,6 +35,8 @@ _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _DAY = 24  # intervals after which counts of people have fallen, and some have come
 _NAMED = 3  # in a sentence
 _LONG_SECONDS, _LONG_STEPS = 18 * 3600, 6
+_DAY_SECONDS = 86_400
+_SPARSE = 12  # counts that are equally far apart, and no interval's length
 
 
 _IGNORE = "name it in ignore of [connect.files], or name it in keep if it counts people of its own"
@@ -40,13 +44,20 @@ _TOTAL = 'set kind = "total" in [connect.files], or name it in keep if it counts
 
 
 def ask_about(
-    table: NDArray[np.int64], names: Sequence[str], keep: Sequence[str], *, are_totals: bool, by_place: bool
+    table: NDArray[np.int64],
+    names: Sequence[str],
+    keep: Sequence[str],
+    *,
+    are_totals: bool,
+    by_place: bool,
+    interval: int | None,
 ) -> None:
     """:class:`InputError` for what needs an answer before counts are taken.
 
     ``table`` (intervals, channels) has one row an interval in order of time, below 0 where nobody counted.
     Whoever brings the file has said which channels to ``keep``, although they look like totals or are 0, and
-    whether counts ``are_totals`` since a counter began; ``by_place`` names are those of columns.
+    whether counts ``are_totals`` since a counter began; ``by_place`` names are those of columns. ``interval``
+    is the length in seconds that all are taken for, None where each row says its own.
     """
     columns = np.ascontiguousarray(table.T)
     series = [_counted(column) for column in columns]
@@ -93,6 +104,31 @@ def ask_about(
             "a device that was stuck",
             _IGNORE,
         )
+    apart = {} if interval is None else {each: _apart(columns[each], interval) for each in doubtful}
+    sparse = [names[each] for each, gap in apart.items() if gap > 1]
+    if sparse and interval is not None:
+        most = duration(max(apart.values()) * interval)
+        raise InputError(
+            f"all counts must be of intervals of one length, {duration(interval)} as times are apart",
+            f"those of {some_of(sparse)}, which lie up to {most} apart",
+            "bring all times to full intervals, give each length a file of its own, and write zeros that are "
+            f"left out; or name it in keep if each of its counts is of {duration(interval)} all the same",
+        )
+
+
+def _apart(column: NDArray[np.int64], interval: int) -> int:
+    """How many intervals, of a day at most, a channel's counts are apart for long, or always.
+
+    Whoever counts by the hour has a count in each fourth quarter of an hour; 1 is that of any other.
+    """
+    is_counted = column >= 0
+    gaps = np.zeros(0, dtype=np.int64) if is_counted.all() else np.diff(np.flatnonzero(is_counted))
+    if gaps.size < _SPARSE or gaps.max() == 1:
+        return 1
+    ends = np.flatnonzero(np.append(gaps[1:] != gaps[:-1], True))
+    is_long = np.diff(ends, prepend=-1) >= _SPARSE
+    found = np.append(gaps[ends[is_long]], gaps.min())
+    return int(found.max(initial=1, where=found * interval <= _DAY_SECONDS))
 
 
 def _counted(column: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -140,11 +176,11 @@ def totals(columns: NDArray[np.int64], names: Sequence[str]) -> Iterator[tuple[i
     busy = np.sort(np.argsort(-values.sum(axis=1, where=counted), kind="stable")[:_MANY])
     possible = np.all(few <= _most(few[busy])[:, None], axis=2)
     for total, chosen in zip(busy.tolist(), list(possible), strict=True):
-        for parts in (
-            _named_parts(total, lower, joined),
-            _least_squares_parts(total, np.flatnonzero(chosen), more, counted),
+        for parts, least in (
+            (_named_parts(total, lower, joined), _NEARLY),
+            (_least_squares_parts(total, np.flatnonzero(chosen), more, counted), 1.0),
         ):
-            if len(parts) > 1 and _is_sum(total, parts, values, counted):
+            if len(parts) > 1 and _is_sum(total, parts, values, counted, least):
                 yield total, parts
                 break
 
@@ -198,12 +234,16 @@ def _least_squares_parts(
     return [int(each) for each in chosen[np.abs(weights - 1.0) < 1e-6]]
 
 
-def _is_sum(total: int, parts: list[int], values: NDArray[np.int64], counted: NDArray[np.bool_]) -> bool:
-    """Whether the total is the sum of these parts in every row where all counted, and enough rows show it."""
+def _is_sum(
+    total: int, parts: list[int], values: NDArray[np.int64], counted: NDArray[np.bool_], least: float
+) -> bool:
+    """Whether the total is the sum of these parts in this share of rows with people where all counted."""
     rows = counted[[total, *parts]].all(axis=0)
     found = values[parts][:, rows]
     shown = int(((found > 0).sum(axis=0) > 1).sum())
-    return shown >= _LEAST_ROWS - 1 and bool((found.sum(axis=0) == values[total, rows]).all())
+    sums, own = found.sum(axis=0), values[total, rows]
+    fits = (sums == own)[sums + own > 0]
+    return shown >= _LEAST_ROWS - 1 and int(fits.sum()) >= least * fits.size
 
 
 def differences(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

@@ -9,7 +9,7 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from fnmatch import fnmatchcase
@@ -36,9 +36,20 @@ _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
 UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error)
 """What reading a file that is no table raises."""
-_SEPARATORS = ",;\t|"
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+_SEPARATORS = ";\t|,"
+"""Of two that part the lines as evenly the first: a comma stands in names and numbers, too."""
 _FALLBACK = "windows-1252"
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_NO_TEXT = (
+    b"PK\x03\x04",
+    b"PAR1",
+    b"BZh",
+    b"7z\xbc\xaf",
+    b"\xfd7zXZ",
+    b"\x28\xb5\x2f\xfd",
+    b"\xd0\xcf\x11\xe0",
+)
 _DIGIT = re.compile(r"\d")
 _COMPUTE: Any = pc  # its stubs lack some functions
 Progress = Callable[[int], None]
@@ -96,14 +107,19 @@ class OpenedTable:
     def _reader(self, file: Any, names: list[str], plain: Sequence[str]) -> Any:
         if self.path.suffix.lower() == ".parquet":
             return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
-        content: Any = pa.CompressedInputStream(file, "gzip") if compression_of(self.path) else file
-        if self.blank is not None:
-            lines = content.read().split(b"\n", self.first_line - 1)
-            lines[-1] = self.blank.sub(b"", lines[-1])
-            content = io.BytesIO(b"\n".join(lines))
-        if self.footer:
-            lines = content.read().rstrip(b"\r\n").split(b"\n")
-            content = pa.BufferReader(b"\n".join(lines[: -self.footer]) + b"\n")
+        packed = compression_of(self.path)
+        if self.blank is None and not self.footer:
+            content: Any = pa.CompressedInputStream(file, packed) if packed else file
+        else:  # such a stream closes its file with itself
+            read = pa.input_stream(str(self.path), compression=packed).read()
+            file.seek(0, io.SEEK_END)
+            if self.blank is not None:
+                lines = read.split(b"\n", self.first_line - 1)
+                lines[-1] = self.blank.sub(b"", lines[-1])
+                read = b"\n".join(lines)
+            if self.footer:
+                read = b"\n".join(read.rstrip(b"\r\n").split(b"\n")[: -self.footer]) + b"\n"
+            content = io.BytesIO(read)
         return pa_csv.open_csv(
             content,
             pa_csv.ReadOptions(
@@ -185,7 +201,7 @@ def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
         elif kind == ".parquet":
             with pq.ParquetFile(path) as file:
                 opened = OpenedTable(path, [name for name in file.schema_arrow.names if name])
-        elif kind in (".xlsx", ".xlsm", ".xls", ".ods"):
+        elif kind in WORKBOOKS:
             opened = _opened_cells(path, _sheet_rows(path, layout), layout)
         elif kind in (".json", ".jsonl", ".ndjson", ".geojson"):
             opened = _opened_records(path, layout)
@@ -223,6 +239,12 @@ def compression_of(path: Path) -> Any:  # None or "gzip": the stubs of pyarrow k
 def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
     with pa.input_stream(str(path), compression=compression_of(path)) as content:
         head = content.read(_HEAD_BYTES)
+    if head.startswith(_NO_TEXT):
+        raise InputError(
+            f"{path} must be a table: CSV with a header line, Excel, JSON or Parquet",
+            "a packed file, or one of these by another name",
+            "unpack it (what gzip packed is read as it is), or name it .xlsx, .xls, .ods or .parquet",
+        )
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         tail = file.read()
@@ -251,6 +273,7 @@ def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
     blank = re.compile(rb"(?m)^[%b \t]+(?:\r?\n|\Z)" % re.escape(cell[:1]))
     below = b"".join(head.splitlines(keepends=True)[line:])
     is_padded = len(cell) == 1 and (blank.search(below) or blank.search(tail)) is not None
+    remarks += _nameless(path, names, (cells for number, cells in numbered if number > line))
     own = [name or f"\0{place}" for place, name in enumerate(names)]
     named = [name for name in own if not name.startswith("\0")]
     if line > 1 and layout.header is None:
@@ -267,6 +290,14 @@ def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
         blank if is_padded else None,
         own,
     )
+
+
+def _nameless(path: Path, names: Sequence[str], below: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Which columns have cells and no name, as below a name that spans two."""
+    pairs = ((place, cell) for cells in below for place, cell in enumerate(cells[: len(names)], start=1))
+    found = sorted({place for place, cell in pairs if cell.strip() and not names[place - 1]})
+    said = f"Columns of {path.name} without a name are left out: {', '.join(map(str, found))}."
+    return (said,) if found else ()
 
 
 def _encoding(head: bytes) -> str:
@@ -413,7 +444,7 @@ def _opened_cells(path: Path, numbered: list[tuple[int, list[str]]], layout: Fil
     }
     named = [name for name in names if name]
     table = pa.table(columns) if len(columns) == len(named) else None
-    return OpenedTable(path, named, line + 1, rows=table)
+    return OpenedTable(path, named, line + 1, rows=table, remarks=_nameless(path, names, below))
 
 
 # A week in blocks: the line of the weekdays, which of them is in and out, and a line for each hour; above a
@@ -425,7 +456,7 @@ WEEK_COLUMNS = ("Date", "Time", "Sensor", "Channel", "Count")
 
 
 def _opened_week(path: Path, layout: FilesMap, week: date) -> OpenedTable:
-    if path.suffix.lower() in (".xlsx", ".xlsm", ".xls", ".ods"):
+    if path.suffix.lower() in WORKBOOKS:
         lines = [cells for _, cells in _sheet_rows(path, layout)]
     else:
         with pa.input_stream(str(path), compression=compression_of(path)) as content:
@@ -568,6 +599,9 @@ def _flat(node: Mapping[str, Any], before: str = "") -> dict[str, Any]:
                 found |= _flat(value, f"{before}{name}.")
         elif not isinstance(value, list):
             found[f"{before}{name}"] = value
+    shape = node.get("geometry")
+    if isinstance(shape, dict) and shape.get("type") == "Point":
+        found = {**dict(zip(("lon", "lat"), shape.get("coordinates") or (), strict=False)), **found}
     return found
 
 
@@ -604,6 +638,7 @@ _EMPTY_CELLS = (
     *("missing", "Missing", "N.B.", "s.d."),
 )
 """How cells without a count are written."""
+_NO_NUMBERS = {cell.lower() for cell in _EMPTY_CELLS}
 _THOUSANDS = "^[0-9]{1,3}([., '\u2019\u00a0\u202f][0-9]{3})+$"
 
 
@@ -686,7 +721,8 @@ def columns_in_words(table: pa.Table) -> str:
 
 # Columns of tables that people bring along: found by their usual names, read as text or numbers.
 
-LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
+LATITUDES = ("lat", "latitude", "latitud", "latitudine", "breitengrad")
+LONGITUDES = ("lon", "lng", "long", "longitude", "longitud", "longitudine", "längengrad")
 
 
 class BroughtTable:
@@ -700,8 +736,9 @@ class BroughtTable:
         return len(self.table)
 
     def usual(self, names: Sequence[str]) -> str | None:
-        """The column of one of these names, None where there is none; capitals do not matter."""
-        found = {name.strip().lower(): name for name in self.table.column_names}
+        """The column of one of these names, None where there is none; capitals and a path do not matter."""
+        plain = {name.strip().lower(): name for name in self.table.column_names}
+        found = {**{name.rpartition(".")[2]: own for name, own in plain.items()}, **plain}
         return next((found[name] for name in names if name in found), None)
 
     def needed(self, names: Sequence[str], what: str) -> str:
@@ -729,13 +766,17 @@ class BroughtTable:
     def numbers(
         self, column: str | Sequence[str], what: str = "", otherwise: float | None = None
     ) -> NDArray[np.float64]:
-        """The same as numbers, ``otherwise`` where a cell is empty; :class:`InputError` names the row."""
+        """The same as numbers, ``otherwise`` where a cell is empty; :class:`InputError` names the row.
+
+        Degrees may have a decimal comma: nothing stands between their thousands.
+        """
         name = column if isinstance(column, str) else self.needed(column, what)
+        are_degrees = name.strip().lower() in (*LATITUDES, *LONGITUDES)
         found = np.empty(len(self))
         for row, cell in enumerate(self.texts(name)):
-            is_empty = otherwise is not None and cell.lower() in ("", "nan", "na", "null")
+            is_empty = otherwise is not None and cell.lower() in _NO_NUMBERS
             try:
-                value = otherwise if is_empty else float(cell)
+                value = otherwise if is_empty else float(cell.replace(",", ".") if are_degrees else cell)
             except ValueError:
                 value = None
             if value is None or not (is_empty or np.isfinite(value)):

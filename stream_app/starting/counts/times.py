@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -21,6 +22,7 @@ from stream_app.exceptions import InputError
 _DATES = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d"),
     *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%y/%m/%d", "%y-%m-%d", "%d-%m-%y", "%m-%d-%y"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d. %b %Y", "%b %d, %Y"),
     *("%b %d %Y", "%Y %b %d", "%Y-%b-%d"),
 )
@@ -30,10 +32,13 @@ _FORMATS = (
     *(f"{date}{between}{clock}" for date, between, clock in product(_DATES, (" ", ", ", "T"), _CLOCKS)),
     *(f"{clock}{between}{date}" for date, between, clock in product(_DATES, (" ", ", "), _CLOCKS)),
 )
+_TIMES_LONGER = 3
 _SAMPLE = 40  # cells that a form must fit before all are tried with it
 _UNIX_DIGITS = "^(?:[0-9]{9,11}|[0-9]{13}|[0-9]{16}|[0-8][0-9]{18})(?:[.][0-9]+)?$"
 _UNIX, _HOURS = "%s", "%Y%m%d%H"
 _DIGITS_ONLY = re.compile("(%[YymdHMSj])+")
+_ISO = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?$"
+_UTC = r"(\d) ?(?:UTC|GMT)$"
 _OFFSET = r"(\d) ?([+-]\d{2}):?(\d{2})$"
 _DAY = 86_400
 _END_OF_DAY = r"(\d(?:[T ]|, ))24((?::00)*(?:[.,]0+)?(?:[Z+-].*)?)$"
@@ -128,6 +133,7 @@ def parse_times(
         cells = _in_plain_words(cells)
     cells, days, are_ends = _without_24_hours(cells)
     if form is None:
+        cells = pc.replace_substring_regex(cells, _UTC, r"\1Z")
         if pc.all(pc.match_substring_regex(cells, _OFFSET)).as_py():
             cells = pc.replace_substring_regex(cells, _OFFSET, r"\1\2:\3")
         for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
@@ -154,26 +160,40 @@ def _by_form(cells: Any, what: str, form: str | None, where: Callable[[int], str
     if form is None and len(cells):
         picked = np.unique(np.linspace(0, len(cells) - 1, _SAMPLE).astype(np.int64))
         sample = cells.take(pa.array(picked))
-        spaces = min(text.count(" ") for text in sample.to_pylist())  # a space of a form matches nothing, too
+        # A space of a form matches nothing, too; a word among the times has none.
+        spaces = Counter(text.count(" ") for text in sample.to_pylist()).most_common(1)[0][0]
         fits = {each: _strptime(sample, each).null_count for each in forms if each.count(" ") <= spaces}
         least = min(fits.values())
         forms = tuple(each for each, missing in fits.items() if missing == least < len(sample)) or forms[:1]
-    found = [_strptime(cells, each) for each in forms]
-    read = [times for times in found if not times.null_count]
+    found = {each: _strptime(cells, each) for each in forms}
+    read = {each: times for each, times in found.items() if not times.null_count}
     if not read:
-        nearest = min(found, key=lambda times: times.null_count)
-        if nearest.null_count == len(cells):
+        no_iso = pc.invert(pc.match_substring_regex(cells, _ISO))
+        are_none = [*(np.asarray(times.is_null()) for times in found.values()), np.asarray(no_iso)]
+        nearest = min(are_none, key=np.count_nonzero)
+        if nearest.all() or not nearest.any():
             raise _not_one_way(what, "none", "%d/%m/%Y %H:%M")
-        first = int(np.flatnonzero(np.asarray(nearest.is_null()))[0])
-        raise _not_one_way(
-            what, f"{nearest.null_count:,} cells that are none, first in {where(first)}", "%d/%m/%Y %H:%M"
-        )
-    kept = [seconds for seconds in (_unix(times) for times in read) if not _beyond(seconds).any()]
+        raise _some_are_none(nearest, what, where)
+    kept = {form: seconds for form, times in read.items() if not _beyond(seconds := _unix(times)).any()}
     if not kept:
-        return _seconds(read[0], where)
-    if any((seconds != kept[0]).any() for seconds in kept):
+        return _seconds(next(iter(read.values())), where)
+    return _only(kept, what)
+
+
+def _only(read: Mapping[str, NDArray[np.int64]], what: str) -> NDArray[np.int64]:
+    """The times on which all forms agree; how long they last says whether two digits of a year are first."""
+    groups = [
+        [seconds for form, seconds in read.items() if ("%y/" in form or "%y-" in form) is is_first]
+        for is_first in (False, True)
+    ]
+    if all(groups):
+        short, long = sorted(groups, key=lambda group: min(map(np.ptp, group)))
+        longest = min(map(np.ptp, long))
+        groups = [short] if _TIMES_LONGER * min(map(np.ptp, short)) < longest else groups
+    first, *more = chain.from_iterable(groups)
+    if any((seconds != first).any() for seconds in more):
         raise _not_one_way(what, "several ways", "%d/%m/%Y %H:%M")
-    return kept[0]
+    return first
 
 
 def _strptime(cells: Any, form: str) -> Any:
@@ -214,6 +234,16 @@ def _not_one_way(what: str, found: str, *forms: str) -> InputError:
         f"{what} must hold times that can be read in one way",
         found,
         f"say how with {examples} in [connect.files]",
+    )
+
+
+def _some_are_none(are_none: NDArray[np.bool_], what: str, where: Callable[[int], str]) -> InputError:
+    return InputError(
+        f"{what} must have a time in each row",
+        f"{int(are_none.sum()):,} cells that are none, or written another way, first in "
+        f"{where(int(are_none.argmax()))}",
+        "correct or drop them; lines at the end that are no rows are told by footer = 1, and how times are "
+        'written by time_format = "%d/%m/%Y %H:%M" in [connect.files]',
     )
 
 

@@ -132,3 +132,11 @@ def test_check_ins_of_others_and_priors_without_an_elsewhere_are_refused() -> No
         traces_of(priors, rows, OPTIONS)
     with pytest.raises(CheckinError, match="none of 1 people among 1 users"):
         traces_of(priors, rows, replace(OPTIONS, elsewhere="skip"))
+
+
+@pytest.mark.parametrize("rows", [[], [("a", 0, "x"), ("a", 50, "y")]])
+def test_check_ins_of_which_none_follows_another_are_no_evidence(rows: list[tuple[str, int, str]]) -> None:
+    """A small file, or an evening of a large one, ended the fit with a traceback."""
+    options = replace(OPTIONS, elsewhere="skip", held_out_windows=0)
+    found = training_surprise(fit_priors(Checkins.from_rows(rows or [("a", 0, "x")]), options))
+    assert (found.moves, found.surprise) == (0, 0.0)

@@ -227,6 +227,8 @@ def test_an_hour_that_never_comes_is_decided_by_declaration(tmp_path: Path) -> N
     with pytest.raises(InputError, match="1 rows in an hour that it skips"):
         long(tmp_path, rows, timezone="Europe/Vienna")
     assert columns(long(tmp_path, rows, timezone="Europe/Vienna", nonexistent="drop")) == {"a": [1, 3]}
+    empty = rows.replace("a,2", "a,")  # as spreadsheets have it
+    assert columns(long(tmp_path, empty, timezone="Europe/Vienna")) == {"a": [1, 3]}
 
 
 def test_intervals_have_one_length_by_the_clock_or_as_time_passes(tmp_path: Path) -> None:
@@ -259,8 +261,8 @@ def test_shorter_intervals_make_a_step_only_where_all_were_counted(tmp_path: Pat
 
 def test_repeated_counts_are_refused_or_none_of_them_taken(tmp_path: Path) -> None:
     rows = "2026-01-01 00:00,a,1\n2026-01-01 01:00,a,2\n2026-01-01 01:00,a,3\n2026-01-01 02:00,a,4\n"
-    with pytest.raises(InputError, match="counted once in an interval"):
-        long(tmp_path, rows)
+    with pytest.raises(InputError, match=r"once in an interval.*at 2026-01-01 01:00 Asia/Tokyo"):
+        long(tmp_path, rows, timezone="Asia/Tokyo")
     assert columns(long(tmp_path, rows, repeated="drop")) == {"a": [1, NOT_COUNTED, 4]}
 
 
@@ -384,6 +386,17 @@ def test_settings_begin_with_a_preset_and_change_it(tmp_path: Path) -> None:
         resolved_map(load_settings(settings).connect.files)
     with pytest.raises(SettingsError, match="did you mean 'france'"):
         resolved_map(FilesMap(preset="frence"))
+
+
+@pytest.mark.parametrize("head", ["", "[connect.files]\n"])
+def test_a_file_for_preset_may_be_as_settings_are_and_begin_with_a_preset(tmp_path: Path, head: str) -> None:
+    """The preset in it was passed over, and the table was said to be a misspelt count."""
+    own = written(tmp_path, f'{head}preset = "fremont"\nchannels = "apart"\n', "own.toml")
+    mapping = resolved_map(FilesMap(preset=str(own)))
+    assert (mapping.timezone, mapping.channels) == ("America/Los_Angeles", "apart")
+    assert len(read_archive([FIXTURES / "fremont.csv"], mapping).sensors) == 2
+    with pytest.raises(SettingsError, match="must begin with one of the package"):
+        resolved_map(FilesMap(preset=str(written(tmp_path, 'preset = "own.toml"', "other.toml"))))
 
 
 def test_an_archive_becomes_releases(tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -95,6 +99,26 @@ def test_counters_of_their_own_are_not_taken_for_totals(seed: int) -> None:
     table = random.poisson(random.uniform(0.3, 60, 40), (72, 40))
     table[random.random(table.shape) < 0.1] = NOT_COUNTED
     assert list(totals(table.T, [f"counter {number}" for number in range(40)])) == []
+
+
+@pytest.mark.parametrize("name", ["Total", "mill street total"])
+def test_what_is_called_a_total_need_not_be_one_in_every_row(tmp_path: Path, name: str) -> None:
+    """A count was corrected, its total was not; a person was published twice."""
+    counts = [(hour * 5 % 17, hour * 3 % 7) for hour in range(24)]
+    text = f"time,mill street in,mill street out,{name}\n" + "".join(
+        f"2026-03-02 {hour:02}:00,{a},{b},{a + b + (hour == 9)}\n" for hour, (a, b) in enumerate(counts)
+    )
+    with pytest.raises(InputError, match=f"'{name}', the sum of 'mill street in', 'mill street out'"):
+        taken(tmp_path, text)
+    assert taken(tmp_path, text.replace(name, "port")).sensors[-1] == "port"
+
+
+def test_quiet_counters_of_one_name_are_no_total_of_each_other() -> None:
+    """All of them count nobody in most rows, which is no sum."""
+    parts = np.zeros((2, 100), dtype=np.int64)
+    parts[:, :4] = 1
+    own = np.where(np.arange(100) < 8, 1, 0)
+    assert not list(totals(np.vstack([own, parts]), ["park", "park east", "park west"]))
 
 
 def test_a_file_without_a_header_shows_no_count_in_a_question(tmp_path: Path) -> None:
@@ -254,6 +278,51 @@ def test_an_autumn_hour_that_stands_once_is_not_counted(tmp_path: Path) -> None:
     assert any("may be of either hour or of both" in remark for remark in found.remarks)
 
 
+def autumn(year: int, step: int) -> list[tuple[str, int]]:
+    """Rows from midnight to six of the night of change: when by the clock, and how many."""
+    first = datetime(year, 10, 26 if year == 2025 else 27, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
+    times = [first + step * number for number in range(7 * 3600 // step)]
+    clock = [datetime.fromtimestamp(time, ZoneInfo("Europe/Berlin")) for time in times]
+    return [(f"{time:%Y-%m-%d %H:%M}", number % 23) for number, time in enumerate(clock)]
+
+
+def autumn_read(folder: Path, rows: list[tuple[str, int]], **given: Any) -> tuple[list[int], bool]:
+    """The counts of a night in the order of time, and whether some were left out for their order."""
+    text = "time,site,count\n" + "".join(f"{time},a,{count}\n" for time, count in rows)
+    found = taken(folder, text, timezone="Europe/Berlin", **given)
+    return found.table[:, 0].tolist(), any("out of order" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("step", [3600, 900])
+@pytest.mark.parametrize("order", ["of time", "newest first", "of the clock"])
+def test_an_autumn_hour_that_stands_twice_is_told_by_the_order_around_it(
+    tmp_path: Path, step: int, order: str
+) -> None:
+    rows = autumn(2025, step)
+    counts = [count for _, count in rows]
+    rows = {
+        "of time": rows,
+        "newest first": rows[::-1],
+        "of the clock": sorted(rows, key=lambda row: row[0]),
+    }[order]
+    assert autumn_read(tmp_path, rows) == (counts, False)
+
+
+def test_months_newest_first_are_in_order_each(tmp_path: Path) -> None:
+    """The hour of autumn was read backwards, as the file's last row is older than its first."""
+    old, new = autumn(2024, 3600), autumn(2025, 3600)
+    counts, _ = autumn_read(tmp_path, new + old)
+    assert (counts[:7], counts[-7:]) == ([count for _, count in old], [count for _, count in new])
+
+
+@pytest.mark.parametrize("given", [{}, {"ambiguous": "in_order"}])
+def test_an_autumn_hour_of_rows_out_of_order_is_not_counted(tmp_path: Path, given: dict[str, str]) -> None:
+    """Its two counts were given to whichever hour they stood for in the file."""
+    rows = autumn(2025, 3600)
+    shuffled = [rows[place] for place in (5, 3, 0, 6, 2, 1, 4)]
+    assert autumn_read(tmp_path, shuffled, **given) == ([0, 1, NOT_COUNTED, NOT_COUNTED, 4, 5, 6], True)
+
+
 def test_a_device_that_was_down_is_said(tmp_path: Path) -> None:
     times = [f"2026-03-{2 + number // 24:02} {number % 24:02}:00" for number in range(72)]
     text = "time,a,b\n" + "".join(
@@ -269,6 +338,82 @@ def test_a_device_that_was_down_is_said(tmp_path: Path) -> None:
 def test_a_line_with_other_cells_than_the_header_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must have the 3 cells of its header, got line 3 with 2"):
         taken(tmp_path, "time,a,b\n2026-03-02 08:00,1,2\n2026-03-02 09:00,3\n")
+
+
+@pytest.mark.parametrize(
+    "names", [("Station", "Park", "Total"), ("Street", "Zone", "Value"), ("Counter", "Visitors", "Port")]
+)
+def test_counters_with_names_of_other_columns_are_a_column_each(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """Station and Total were taken for the sensors and counts of a long file: each count named a sensor."""
+    table = np.random.default_rng(3).poisson(20, (60, 3))
+    lines = [f"2026-03-{2 + hour // 24:02} {hour % 24:02}:00" for hour in range(60)]
+    text = "".join(
+        f"{time},{','.join(map(str, counts))}\n" for time, counts in zip(lines, table.tolist(), strict=True)
+    )
+    found = taken(tmp_path, f"time,{','.join(names)}\n{text}")
+    assert found.sensors == tuple(sorted(names))
+    assert found.table.tolist() == table[:, np.argsort(names)].tolist()
+
+
+def test_numbered_sensors_one_after_the_other_are_those_of_a_long_file(tmp_path: Path) -> None:
+    """Each time stands once there, too."""
+    text = "".join(f"2026-03-{day:02},{1 + day // 15},{day % 7}\n" for day in range(1, 30))
+    found = taken(tmp_path, f"time,station,count\n{text}")
+    assert found.sensors == ("1", "2")
+    assert found.table[:14, 0].tolist() == [day % 7 for day in range(1, 15)]
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint32(), pa.int16()])
+def test_categories_of_a_data_frame_are_texts(tmp_path: Path, kind: pa.DataType) -> None:
+    """Polars numbers them without a sign."""
+    names = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1], kind), pa.array(["mill", "port"]))
+    times = pa.array([0, 0, 3600, 3600], pa.timestamp("s", "UTC"))
+    path = tmp_path / "counts.parquet"
+    pq.write_table(pa.table({"time": times, "sensor": names, "count": pa.array([1, 2, 3, None])}), path)
+    found = read_counts(path)
+    assert (found.sensors, found.table.tolist()) == (("mill", "port"), [[1, 2], [3, NOT_COUNTED]])
+
+
+def by_minutes(*apart: int, counts: int = 30, first: int = 0) -> str:
+    """Rows of a sensor for each of these, its counts so many minutes apart, ``first`` later than the last."""
+    found = []
+    for number, minutes in enumerate(apart):
+        for place in range(counts):
+            day, minute = divmod(place * minutes + number * first, 24 * 60)
+            time = f"2026-03-{2 + day:02} {minute // 60:02}:{minute % 60:02}"
+            found.append(f"{time},s{number},{(place * 7 + number) % 11}\n")
+    return "time,sensor,count\n" + "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (by_minutes(15, 60), "15 min as times are apart, got those of 's1', which lie up to 60 min apart"),
+        (by_minutes(60, 60, first=30), "30 min as times are apart, got those of 's0', 's1'"),
+        (by_minutes(15) + by_minutes(60, counts=13).partition("\n")[2].replace("03-0", "04-0"), "of 's0'"),
+    ],
+    ids=["one by the hour", "one half an hour later", "by the hour later on"],
+)
+def test_counts_of_intervals_of_several_lengths_are_asked_about(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    """A count of an hour is none of its first quarter, in which each person may not even have been there."""
+    with pytest.raises(InputError, match=words):
+        taken(tmp_path, text)
+    with pytest.raises(InputError, match=words):
+        mapped(tmp_path, text, start="time", sensor="sensor", count="count")
+
+
+def test_counts_that_lie_apart_by_accident_or_declaration_are_taken(tmp_path: Path) -> None:
+    kept = taken(tmp_path, by_minutes(15, 60), keep=["s1"])
+    assert (kept.step_seconds, int((kept.table[:, 1] >= 0).sum())) == (900, 30)
+    random = np.random.default_rng(5)
+    rows = by_minutes(15, 15, counts=400).splitlines(keepends=True)
+    left = [row for row in rows[1:] if random.random() < 0.3]
+    found = taken(tmp_path, rows[0] + "".join(left))
+    assert (found.step_seconds, int((found.table >= 0).sum())) == (900, len(left))
 
 
 REAL: tuple[tuple[str, dict[str, Any], str | int], ...] = (

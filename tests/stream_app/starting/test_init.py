@@ -62,6 +62,44 @@ def test_what_is_to_be_typed_next_can_be_typed(tmp_path: Path) -> None:
     assert ledger == ["ledger", str(city / "out"), "--config", str(city / "tallyguard.toml")]
 
 
+POINTS = [("north", 48.2, 16.3), ("south", 48.1, 16.4)]
+LISTS = {
+    "s.csv": "Name;Breitengrad;Längengrad\nnorth;48,2;16,3\nsouth;48,1;16,4\nplanned;;\nold;n/a;n/a\n",
+    "s.geojson": json.dumps(
+        {
+            "type": "FeatureCollection",
+            "features": [
+                {
+                    "type": "Feature",
+                    "properties": {"name": name},
+                    "geometry": {"type": "Point", "coordinates": [lon, lat, 170.0]},
+                }
+                for name, lat, lon in POINTS
+            ],
+        }
+    ),
+    "s.json": json.dumps([{"name": name, "at": {"lat": lat, "lng": lon}} for name, lat, lon in POINTS]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_sensors_stand_where_lists_of_cities_say(tmp_path: Path, name: str) -> None:
+    """Points of GeoJSON, and degrees with a comma; rows of no sensor of the counts may have none."""
+    places = sensor_places(written(tmp_path, LISTS[name], name), ("north", "south"))
+    assert [(each.name, each.latitude, each.longitude) for each in places] == POINTS
+
+
+def test_a_sensor_without_coordinates_is_named_and_a_list_without_any_said(tmp_path: Path) -> None:
+    path = written(tmp_path, LISTS["s.csv"], "s.csv")
+    with pytest.raises(InputError, match=r"sensor 'old' of .* must have coordinates, .* got none"):
+        sensor_places(path, ("north", "old"))
+    path = written(tmp_path, "name,x,y\nnorth,3,4\nsouth,5,6\n", "s.csv")
+    options = ("--sensors", path, "--timezone", "UTC", "--output", tmp_path / "city")
+    status, said = invoked("init", written(tmp_path, WIDE), *options)
+    assert status == 0, said
+    assert "s.csv says no lat and lon of them: the page draws no map" in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["wide", "long"])
 def test_a_file_of_either_shape_checks_and_runs(tmp_path: Path, shape: str) -> None:
@@ -101,6 +139,16 @@ def test_assumed_habits_are_called_so_and_shown_beside_others(tmp_path: Path) ->
 def test_an_empty_cell_is_not_counted_and_never_zero(tmp_path: Path) -> None:
     counts = read_counts(written(tmp_path, WIDE), timezone="UTC")
     assert counts.table[:, 1].tolist() == [1, 2, NOT_COUNTED, 4, 5, 6]
+
+
+def test_sensors_that_counted_before_the_last_days_only_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"2026-03-{day:02},{day % 5},{day if day < 9 else ''}\n" for day in range(1, 20))
+    read = read_counts(written(tmp_path, "time,port,fair\n" + rows), timezone="UTC")
+    assert read.last_days(0) is read
+    assert read.last_days(15).remarks == read.remarks
+    last = read.last_days(7)
+    assert last.sensors == ("port",)
+    assert last.remarks == (*read.remarks, "1 sensor without a count in these days left out: 'fair'.")
 
 
 def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) -> None:

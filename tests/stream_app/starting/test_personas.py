@@ -245,18 +245,22 @@ def test_surveyed_days_flows_and_counts_are_used(tmp_path: Path) -> None:
     )
     flows = "slot,origin,destination,people\n0,north,mill,46\n1,mill,north,6\n"
     hours = [("00:00", 70), ("06:00", 24), ("12:00", 30), ("18:00", 70)]
-    counts = "time,north\n" + "".join(
-        f"2026-03-0{day} {hour},{count}\n" for day in (2, 3) for hour, count in hours
+    counts = "time,north,weather\n" + "".join(
+        f"2026-03-0{day} {hour},{count},rain\n" for day in (2, 3) for hour, count in hours
     )
-    status, said = invoked(
+    asked = (
         *("priors", "personas", source, "--zones", zones, "--slots", 4, "--json"),
         *("--activities", written(tmp_path, survey, "survey.csv")),
         *("--flows", written(tmp_path, flows, "flows.csv")),
-        *("--counts", written(tmp_path, counts, "counts.csv"), "--timezone", "UTC"),
+        *("--counts", written(tmp_path, counts, "counts.csv")),
         *("--penalty", 0, "--output", tmp_path / "p.parquet"),
     )
+    status, said = invoked(*asked)
+    assert (status, "; say --timezone Europe/Vienna; UTC if they are of it" in said) == (1, True), said
+    status, said = invoked(*asked, "--timezone", "UTC")
     assert status == 0, said
     document = json.loads(said)
+    assert "Columns left out: weather; they hold no counts of people." in document["remarks"]
     assert document["assumed"] == (
         "4 personas for 103 people from a home-work table and surveyed days, hourly flows, mean counts"
     )

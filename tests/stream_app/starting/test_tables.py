@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ ROWS = [
     ["2026-03-02 09:00", "38", ""],
     ["2026-03-02 10:00", "30", "11"],
 ]
+ROWS_LATER = [["2026-03-02 11:00", "5", "5"], ["2026-03-02 12:00", "6", "6"]]
 COUNTED = {"Hafen": [17, NOT_COUNTED, 11], "Straße Süd": [41, 38, 30]}
 RECORDS = [{name: cell or None for name, cell in zip(HEADER, row, strict=True)} for row in ROWS]
 
@@ -146,6 +149,54 @@ WRITTEN = [
 ]
 
 
+FOOT = ["Summe;109;28", "Mittel;36;14", "Quelle: Stadt X"]
+
+
+@pytest.mark.parametrize("foot", [FOOT[:1], FOOT[2:], FOOT, ["", *FOOT], [";109;28"]])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "xlsx"])
+def test_sums_and_notes_below_the_counts_are_no_rows(tmp_path: Path, kind: str, foot: list[str]) -> None:
+    if kind == "xlsx":
+        below = [[*line.split(";"), "", ""][:3] for line in foot]
+        path = workbook(tmp_path / "counts.xlsx", [["Stadt X"], [], HEADER, *ROWS, *ROWS_LATER, *below])
+    else:
+        later = "".join(";".join(row) + "\n" for row in ROWS_LATER)
+        content = f"Stadt X;;\nZählung;;\n{text(';')}{later}" + "\n".join(foot) + "\n"
+        packed = gzip.compress(content.encode()) if kind == "csv.gz" else content
+        path = saved(tmp_path, packed, f"counts.{kind}")
+    found = read_counts(path, timezone="Europe/Berlin")
+    assert counts_of(found) == {name: [*counts, 5, 6] for name, counts in COUNTED.items()}
+    said = f"Lines at the end of {path.name} that are taken for no rows: "
+    assert any(remark.startswith(said) for remark in found.remarks)
+    declared = FilesMap(start="Zeit", column_pattern="(?P<sensor>.+)", timezone="UTC", footer=len(foot))
+    assert f"{said}{len(foot)}." in read_archive([path], declared).remarks
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("Tagessumme,79,17", r"1 cells that are none, or written another way, first in row 3 \(line 4 of"),
+        ("13/03/2026 11:00,4,5", r"1 cells that are none, or written another way, first in row 3"),
+        (",Personen,Personen", r"column 'Zeit' must have a time in each row, got 1 empty cells.* row 3"),
+    ],
+)
+def test_a_row_without_a_time_is_named(tmp_path: Path, row: str, words: str) -> None:
+    """A word among the times had all others called none."""
+    lines = text().splitlines()
+    with pytest.raises(InputError, match=words):
+        taken(tmp_path, "\n".join([*lines[:3], row, *lines[3:]]))
+
+
+def test_months_are_no_lines_behind_the_counts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the column of times must be known"):
+        taken(tmp_path, "month,a\n" + "".join(f"2026-{month:02},{month}\n" for month in range(1, 13)))
+
+
+def test_a_comma_in_each_name_and_number_parts_no_cells(tmp_path: Path) -> None:
+    content = "Zeit;Süd, Personen/h;Hafen, Personen/h\n2026-03-02 08:00;4,0;5,0\n2026-03-02 09:00;6,0;7,0\n"
+    found = taken(tmp_path, content, decimal=",")
+    assert counts_of(found) == {"Hafen, Personen/h": [5, 7], "Süd, Personen/h": [4, 6]}
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -190,6 +241,97 @@ def test_a_date_and_an_hour_may_stand_apart(tmp_path: Path, header: str, rows: l
     found = taken(tmp_path, f"{header},a\n" + "\n".join(lines) + "\n")
     assert (f"{found.origin:%d %H}", found.step_seconds) == ("01 23", 3600)
     assert found.table[:24, 0].tolist() == list(range(24))
+
+
+@pytest.mark.parametrize("day", [pa.date32(), pa.timestamp("ns"), pa.string()])
+@pytest.mark.parametrize("hour", [pa.int8(), pa.time32("s"), pa.string()])
+def test_a_date_and_an_hour_may_stand_apart_in_a_data_frame(
+    tmp_path: Path, day: pa.DataType, hour: pa.DataType
+) -> None:
+    """The hours of a date were counts of one time."""
+    clock = [8, 9, 8, 9]
+    at = pa.array(clock) if hour == pa.int8() else pa.array([time(each) for each in clock], pa.time32("s"))
+    dates = pa.array(["2026-03-02", "2026-03-02", "2026-03-03", "2026-03-03"])
+    columns = {"Day": dates.cast(day), "Hour": at.cast(hour), "a": pa.array([1, 2, 3, 4])}
+    pq.write_table(pa.table(columns), tmp_path / "counts.parquet")
+    found = read_counts(tmp_path / "counts.parquet", timezone="UTC")
+    assert counts_of(found) == {"a": [1, 2, *[NOT_COUNTED] * 22, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    "header", ["Datum;Zeitraum;a", "Datum;von;a", "Datum;von;bis;a", "Datum;bis;von;a", "Date;Period;a"]
+)
+def test_a_column_of_clock_times_is_that_of_hours_whatever_it_is_called(tmp_path: Path, header: str) -> None:
+    lines = [header]
+    for count in range(30):
+        parts = {"a": str(count % 7), "bis": f"{(count + 1) % 24}:00"}
+        day = f"{2 + count // 24:02}.03.2026"
+        cells = [
+            parts.get(name, day if name[:3] == "Dat" else f"{count % 24}:00") for name in header.split(";")
+        ]
+        lines.append(";".join(cells))
+    assert counts_of(taken(tmp_path, "\n".join(lines))) == {"a": [count % 7 for count in range(30)]}
+
+
+@pytest.mark.parametrize("form", ["%y/%m/%d", "%d/%m/%y", "%d-%m-%y", "%y-%m-%d", "%m/%d/%y"])
+def test_which_of_two_digits_are_the_year_shows_over_some_days(tmp_path: Path, form: str) -> None:
+    """24/05/06 was the 24th of May, and 24/05/07 that of another year."""
+    days = [datetime(2024, 5, 6) + timedelta(days=day) for day in range(20)]
+    text = "time,a\n" + "".join(f"{day:{form}},{number % 7}\n" for number, day in enumerate(days))
+    found = taken(tmp_path, text, timezone="UTC")
+    assert (f"{found.origin:%Y-%m-%d}", len(found.table)) == ("2024-05-06", 20)
+    hours = "time,a\n" + "".join(f"{days[0]:{form}} {hour}:00,{hour % 7}\n" for hour in range(20))
+    with pytest.raises(InputError, match="can be read in one way, got several ways"):
+        taken(tmp_path, hours)
+
+
+def test_times_of_utc_may_say_so_in_letters(tmp_path: Path) -> None:
+    found = taken(tmp_path, "time,a\n2026-03-02 08:00:00 UTC,3\n2026-03-02 09:00:00 UTC,4\n", timezone=None)
+    assert (f"{found.origin:%H:%M}", counts_of(found)) == ("08:00", {"a": [3, 4]})
+    with pytest.raises(InputError, match="can be read in one way, got none"):
+        taken(tmp_path, "time,a\n2026-03-02 08:00 CET,3\n2026-03-02 09:00 CET,4\n")
+
+
+@pytest.mark.parametrize(("minutes", "early"), [(60, 1), (60, 60), (15, 1), (15, 60), (5, 1)])
+def test_times_just_before_full_ones_are_asked_whether_they_are_ends(
+    tmp_path: Path, minutes: int, early: int
+) -> None:
+    """08:59:59 was the beginning of a count from 8 to 9, in the hour of the day before its own."""
+    step = timedelta(minutes=minutes)
+    ends = [datetime(2026, 3, 2) + step * number - timedelta(seconds=early) for number in range(1, 30)]
+    text = "time,a\n" + "".join(f"{end},{number % 7}\n" for number, end in enumerate(ends))
+    with pytest.raises(InputError, match=rf"times {early} s before full ones.*times_are = \"end\""):
+        taken(tmp_path, text)
+    found = taken(tmp_path, text, timezone="UTC", times_are="end")
+    assert (f"{found.origin:%d %H:%M:%S}", found.step_seconds) == ("02 00:00:00", minutes * 60)
+    assert taken(tmp_path, text, times_are="start").origin.second == (59 if early == 1 else 0)
+    totals = "time,a\n" + "".join(f"{end},{500 + number}\n" for number, end in enumerate(ends))
+    found = taken(tmp_path, totals, timezone="UTC", kind="total")
+    assert (found.origin.replace(tzinfo=None), counts_of(found)["a"]) == (
+        datetime(2026, 3, 2) + step,
+        [1] * 28,
+    )
+
+
+@pytest.mark.parametrize("name", ["Date (UTC)", "time_utc", "UTC", "GMT time"])
+def test_a_column_that_is_called_utc_is_of_utc(tmp_path: Path, name: str) -> None:
+    """Whose hours of the day --timezone says; they were shifted by it."""
+    rows = "2026-07-02 08:00,3\n2026-07-02 09:00,4\n"
+    found = taken(tmp_path, f"{name},a\n{rows}")
+    assert (f"{found.origin:%H:%M}", found.zone) == ("08:00", "Europe/Berlin")
+    assert any("taken as UTC, as it is called" in remark for remark in found.remarks)
+    for other in ("Zeit (UTC+2)", "time_gmt+1", "Autcome"):
+        assert f"{taken(tmp_path, f'{other},a{chr(10)}{rows}', start=[other]).origin:%H:%M}" == "06:00"
+
+
+def test_when_a_row_was_recorded_is_no_time_of_a_count(tmp_path: Path) -> None:
+    rows = "".join(
+        f"2026-03-02 {hour:02}:00,2026-03-02 {hour:02}:59:{hour + 10},{hour}\n" for hour in range(9)
+    )
+    for name in ("created_at", "LastUpdated", "inserted"):
+        assert counts_of(taken(tmp_path, f"timestamp,{name},a\n{rows}")) == {"a": list(range(9))}
+        alone = "".join(f"2026-03-02 {hour:02}:00,{hour}\n" for hour in range(9))
+        assert counts_of(taken(tmp_path, f"{name},a\n{alone}")) == {"a": list(range(9))}
 
 
 def test_hours_from_1_to_24_are_asked_about(tmp_path: Path) -> None:
@@ -274,8 +416,9 @@ def test_several_files_have_columns_that_come_and_go(tmp_path: Path) -> None:
 
 
 def test_columns_of_words_and_of_the_calendar_are_no_counts(tmp_path: Path) -> None:
-    content = "time,weekday,Hour,weather,a,b\n" + "".join(
-        f"2026-03-02 {hour:02}:00,Monday,{hour},rain,{hour % 5},{hour % 3}\n" for hour in range(30 % 24)
+    content = "Nr,time,weekday,Hour,weather,Temp (°C),Rain mm,a,b\n" + "".join(
+        f"{hour},2026-03-02 {hour:02}:00,Monday,{hour},rain,{hour % 7},{hour % 2},{hour % 5},{hour % 3}\n"
+        for hour in range(30 % 24)
     )
     found = taken(tmp_path, content)
     assert found.sensors == ("a", "b")
@@ -310,6 +453,13 @@ def test_a_workbook_of_several_sheets_and_a_document_of_several_lists_are_asked_
         ("c.csv", b"", "no row"),
         ("c.parquet", b"PAR1", "must be a table"),
         (
+            "c.zip",
+            b"PK\x03\x04...",
+            r"got a packed file, .*; unpack it \(what gzip packed is read as it is\)",
+        ),
+        ("c.csv", b"PK\x03\x04...", r"one of these by another name; .* name it \.xlsx"),
+        ("c.csv.bz2", b"BZh91AY", "got a packed file"),
+        (
             "c.csv",
             "time;a\n2026-03-02 08:00;1\n2026-03-02 09:00;2;3\n2026-03-02 10:00;2\n2026-03-02 11:00;2\n",
             "line 3 with 3",
@@ -322,6 +472,18 @@ def test_what_is_no_table_is_told_by_its_line_in_words(
     with pytest.raises(InputError, match=words) as raised:
         taken(tmp_path, content, name)
     assert "Arrow" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_columns_without_a_name_are_said_to_be_left_out(tmp_path: Path, kind: str) -> None:
+    """Below a name that spans two columns the second went without a word."""
+    rows = [["Zeit", "Hafen", "", "Markt", "", ""], *([row[0], "3", "4", "5", "", "6"] for row in ROWS)]
+    if kind == "xlsx":
+        found = read_counts(workbook(tmp_path / "counts.xlsx", rows), timezone="UTC")
+    else:
+        found = taken(tmp_path, "\n".join(map(",".join, rows)))
+    assert found.sensors == ("Hafen", "Markt")
+    assert f"Columns of counts.{kind} without a name are left out: 3, 6." in found.remarks
 
 
 def test_guess_prints_a_mapping_with_reasons_that_reads_the_same(tmp_path: Path) -> None:
@@ -463,7 +625,7 @@ def test_a_week_in_blocks_is_read_once_its_monday_is_said(tmp_path: Path) -> Non
 def test_columns_beside_the_counts_are_asked_about(tmp_path: Path, header: str, row: str, words: str) -> None:
     """In and out of which one would have been taken; constants, and a camera's uptime, would be sensors."""
     lines = [
-        row.format(t=f"2026-03-0{2 + at // 24} {at % 24:02}:00", n=n, sum=n + 2, up=at % 2)
+        row.format(t=f"2026-03-0{2 + at // 24} {at % 24:02}:00", n=n, sum=n + 2, up=int(at % 5 > 0))
         for at, n in enumerate(at * 7 % 11 for at in range(72))
     ]
     with pytest.raises(InputError, match=words):
@@ -471,7 +633,7 @@ def test_columns_beside_the_counts_are_asked_about(tmp_path: Path, header: str, 
     if "Uptime" in header:
         path = saved(tmp_path, "\n".join([header, *lines, ""]), "up.csv")
         found = read_counts(path, timezone="UTC", ignore=["Total"], keep=["B"])
-        assert counts_of(found)["A"] == [at * 7 % 11 if at % 2 else -1 for at in range(1, 72)]
+        assert counts_of(found)["A"] == [at * 7 % 11 if at % 5 else -1 for at in range(1, 72)]
 
 
 @pytest.mark.parametrize("form", ["{0:02}", "kl.{0:02}-{1:02}"])
