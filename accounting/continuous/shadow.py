@@ -50,7 +50,7 @@ from accounting.numerics import PROVED, mean_interval
 from models.mechanisms import Mechanism
 from models.numerics.arrays import Flags, Floats, Integers, Integers32
 from models.numerics.jit import bare_jit, jit, pjit
-from models.priors.chain import LocalChain, chain_view, slot_of
+from models.priors.chain import ChainView, LocalChain, chain_view, slot_of
 from models.releases import SensorRelease, StepSchedule
 
 # The shadow adversary attacks some people after every step and sees no count.
@@ -284,7 +284,8 @@ _SAMPLED_DRAWS = 2000
 """Of a person: what is then said of their added risk is 0.005 above its mean, less where noise is large."""
 
 _SAMPLED_VECTORS = 64  # with which nearly every search ends by itself
-_OPERATIONS = 4 * 20_000 * _SAMPLED_DRAWS  # of a step, to look at somebody: a draw takes some 20 microseconds
+_OPERATIONS = 100 * _SAMPLED_DRAWS  # a guessed step, times the cube of one more than may be wrong
+_USUAL_MOVES = 50  # 30 moves among 10 places, each of which counts as two more
 
 
 @jit
@@ -306,6 +307,12 @@ def _sampled_question(
     shows_start = is_told or window.earliest > since
     horizon = LogHorizon(window.known, last, mistakes, guess, vectors, 0, shows_start)
     return OwnLog(own, new_walker(own), releases), horizon
+
+
+def _looks(chain: ChainView) -> int:
+    """How many people of usual size take as long as one of this chain."""
+    slots, places = chain.start.shape
+    return -(-(chain.value.size // slots + 2 * places) // _USUAL_MOVES)
 
 
 class SampledAdded(NamedTuple):
@@ -597,8 +604,9 @@ class Shadow:
         """Ceilings by sampling, after the last step, of people to whom more than this may have been added.
 
         And of those over a limit (N,); in each share the highest added risk first, as far as a quarter of the
-        work of a step goes. All hold together with the shadow's confidence. None where no step has noise, as
-        certain ceilings are close then, and where steps share it.
+        work of a step goes. Where that is too little for one person a share, shares take turns. All hold
+        together with the shadow's confidence. None where no step has noise, as certain ceilings are close
+        then, and where steps share it.
         """
         is_noised = any(not each.is_exact for step in self._steps for each in step.mechanisms)
         if not is_noised or not all(step.can_be_drawn for step in self._steps):
@@ -606,26 +614,38 @@ class Shadow:
         accountant, shares = self._accountant, self._accountant.people_shares
         added, baseline = accountant.added(), accountant.baseline()
         account = accountant.by_account.of(np.arange(added.size))
-        operations = accountant.settings.operations
-        most = added.size if operations is None else max(1, operations // (_OPERATIONS * shares.count))
+        together, most = self._sampled_at_most(added.size)
         chosen = np.flatnonzero((added > above) | is_over)
         chosen = chosen[np.lexsort((shares.rank[chosen], -added[chosen], shares.share[chosen]))]
         groups = shares.share[chosen] * len(accountant.population) + account[chosen]
         _, first, group = np.unique(groups, return_index=True, return_inverse=True)
         found = SampledAdded(added.copy(), np.zeros(added.size, np.bool_))
         log = recent_log(self._last_step - len(self._steps) + 1, self._steps)
-        failure = (1.0 - self._confidence) / (most * shares.count)
+        failure = (1.0 - self._confidence) / max(1, together)
         looked_at = np.zeros(shares.count, np.int64)
         for place in np.sort(first):
             person = chosen[place]
-            if looked_at[shares.share[person]] == most:
+            share = shares.share[person]
+            work = looked_at[share] + _looks(accountant.population.chain(int(person)))
+            is_first = looked_at[share] == 0 and most[share] > 0
+            if not is_first and work > most[share]:
                 continue
-            looked_at[shares.share[person]] += 1
+            looked_at[share] = work
             success = self._sampled_success(log, account[person], int(shares.rank[person]), failure)
             alike = chosen[group == group[place]]
             found.is_looked_at[alike] = True
             found.added[alike] = np.clip(success - baseline[alike], 0.0, added[alike])
         return found
+
+    def _sampled_at_most(self, people: int) -> tuple[int, Floats]:
+        """How many are looked at together, and so many people of usual size in each share, (shares,)."""
+        settings, count = self._accountant.settings, self._accountant.people_shares.count
+        if settings.operations is None:
+            return people * count, np.full(count, np.inf)
+        each = _OPERATIONS * settings.horizon * (settings.mistakes + 1) ** 3
+        together = settings.operations // (4 * each)
+        turn = (np.arange(count) - self._last_step * together) % count
+        return together, together // count + (turn < together % count).astype(np.float64)
 
     def _sampled_success(self, log: RecentLog, account: int, rank: int, failure: float) -> float:
         """What no adversary exceeds at the person's horizon, by sampling; 1 where that is not found.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -190,6 +191,24 @@ def test_parts_threads_and_the_order_of_people_do_not_change_a_bit() -> None:
         assert run(range(24), [range(16), range(16, 24)], steps).attack() == whole.attack()
     finally:
         numba.set_num_threads(threads)
+
+
+def test_no_more_people_are_sampled_than_the_work_reaches_and_shares_take_turns() -> None:
+    """In six shares of four people: work for four, seven and none, a fourth of it for sampling."""
+    each, people = 100 * 2000 * SETTINGS.horizon * 2**3, np.ones(24, np.bool_)
+    parts = [range(first, first + 4) for first in range(0, 24, 4)]
+    for affordable in (4, 7, 0):
+        settings = replace(SETTINGS, operations=4 * each * affordable + each)
+        accountant = ContinuousAccountant(TOWN, settings, SINCE * 0, shares=shares_of(range(24), parts))
+        shadow, reached = Shadow(accountant, ()), np.zeros(6, np.int64)
+        for step in hours(12, NARROW):
+            accountant.apply(step)
+            shadow.note(step)
+            sampled = shadow.sampled(0.0, people)
+            assert sampled is not None
+            assert sampled.is_looked_at.sum() == affordable
+            reached += sampled.is_looked_at.reshape(6, 4).sum(axis=1)
+        assert reached.tolist() == [2 * affordable] * 6
 
 
 def test_a_restart_in_the_middle_does_not_change_a_bit() -> None:
