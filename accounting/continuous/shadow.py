@@ -623,10 +623,11 @@ class Shadow:
         log = recent_log(self._last_step - len(self._steps) + 1, self._steps)
         failure = (1.0 - self._confidence) / max(1, together)
         looked_at = np.zeros(shares.count, np.int64)
+        chains, draws = accountant.view().accounts.population, accountant.population.draws
         for place in np.sort(first):
             person = chosen[place]
             share = shares.share[person]
-            work = looked_at[share] + _looks(accountant.population.chain(int(person)))
+            work = looked_at[share] + _looks(chain_view(chains, int(account[person]) * draws))
             is_first = looked_at[share] == 0 and most[share] > 0
             if not is_first and work > most[share]:
                 continue

@@ -182,7 +182,8 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     summaries = [RiskSummary.model_validate_json(each) for each in lines if b'"risk_summary"' in each]
     summaries = [each.model_copy(update={"over_limit": None}) for each in summaries]  # forecast by a plan
     found = [summary_message(step.risks, sampled=step.sampled) for step in planned.steps]
-    assert found == summaries and any(each.sampled and each.sampled.people for each in found)
+    assert found == summaries
+    assert any(each.sampled and each.sampled.people for each in found) == (work > 10**8)
     assert planned.as_run
     cleared = sum(step.decided.why.cleared for step in planned.steps if step.decided.why)
     not_reached = sum(step.risks.not_reached for step in planned.steps)

@@ -87,6 +87,7 @@ def files_of(folder: Path, drawn: Deployment, cell: Cell | None = None) -> tuple
         listen="",
         attack_draws=16,
         sampled_above=0.1,
+        sharpen_operations=100_000_000,  # of which a quarter looks at a few people by sampling
         snapshot_seconds=1e-9,
         **crowd,
     )

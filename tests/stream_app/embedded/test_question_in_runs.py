@@ -198,11 +198,12 @@ def test_workers_on_kafka_and_the_page_know_the_question() -> None:
     several = accounts_basis(settings(**{**SEVERAL, "crowd": {}, "release": settings().release}), registry)
     assert several["also_asked"] == ["place", "late"]
     assert several["questions"] == {"care": {"at": ["B"]}, "late": {"weights": [0, 1, 1]}}
-    asked = [_about(settings(**each))["question"] for each in ({}, CARE, {**CARE, "question": "other"})]
-    assert asked == [
-        "where that person was in at least 3 of the last 4 steps",
-        "whether that person was at care in at least 3 of the last 4 steps",
-        "whether that person was at other in at least 3 of the last 4 steps",
+    asked = [_about(settings(**each)) for each in ({}, CARE, {**CARE, "question": "other"})]
+    adversary = "somebody who sees everything published, knows a person's habits and where everybody else is"
+    assert [each and each["question"] for each in asked] == [
+        f"Could {adversary}, tell where that person was in at least 3 of the last 4 steps?",
+        f"Could {adversary}, tell whether that person was at care in at least 3 of the last 4 steps?",
+        f"Could {adversary}, tell whether that person was at other in at least 3 of the last 4 steps?",
     ]
 
 

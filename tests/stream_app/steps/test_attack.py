@@ -35,6 +35,8 @@ from tests.stream_app.partitions import partition_of
 STEPS = 12
 SAMPLED = {
     "sampled_above": 0.05,
+    "sharpen": False,
+    "sharpen_operations": 2_000_000_000,  # for one in each share at least
     "release": {
         **{"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},
         "budget": {"share": 0.0, "added": 0.1},
@@ -141,7 +143,7 @@ def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_attacks_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     """Whether from a snapshot or from the log alone."""
     lines = [line + b"\n" for line in lines_of(messages_of_a_day(80, 3)).splitlines()]
-    given = {**LITTLE_WORK, "sampled_above": 0.3}
+    given = {**LITTLE_WORK, "sharpen_operations": 200_000_000, "sampled_above": 0.3}
     whole = summaries_of(tmp_path / "whole", lines, **given)
     assert any(each.sampled and each.sampled.people for each in whole)
     for every in (0.0, 1e-9):
