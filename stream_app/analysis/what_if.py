@@ -173,7 +173,10 @@ class WhatIf:
 
     @property
     def _in_crowd(self) -> bool:
-        """Whether the rule is kept against the crowd adversary, whose ceilings are at most those here."""
+        """Whether the rule is kept against the crowd adversary.
+
+        Without companions ceilings are then at most those here.
+        """
         return self._settings.adversary == CROWD
 
     @property
@@ -478,6 +481,9 @@ class WhatIf:
             why = "a limit in hindsight" if limit.in_hindsight else "priors that were refuted"
             said = f"Not shown: what-if does not answer a rule on added risk with {why}."
             return MayPublish.OPEN, said, "Use a rule on the ceiling, or tallyguard plan."
+        if self._in_crowd and settings.crowd_adversary.companions:
+            said = "Not shown: the rule counts companions with the person, and what-if looks at nobody's."
+            return MayPublish.OPEN, said, "tallyguard plan answers in the crowd."
         most, allowed = max(risks.over), limit.allowed(people)
         informed = ", also if the adversary knows where the others are" if self._in_crowd else ""
         at = About.of(settings).times.when(risks.steps[risks.over.index(most)])

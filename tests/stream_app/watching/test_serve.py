@@ -20,6 +20,7 @@ from stream_app.analysis.served import Plans, RunReader, answer_of_run, sources
 from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
+from stream_app.setup.release_settings import CrowdSettings
 from stream_app.setup.run_folder.record import read_entries
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
@@ -282,6 +283,10 @@ def test_what_if_of_a_rule_in_the_crowd_says_no_more_than_it_knows(deployment: D
     assert found["rule"].endswith("against an adversary who does not know where the others are")
     found = Plans(source.what_if).answer({"noise": "100", "added": "0.9", "share": "0", "refined": "1"})
     assert found["state"] == "yes" and "also if the adversary knows where the others are" in found["sentence"]
+    crowd = CrowdSettings(on=True, companions=1)  # who gain by noise that hides one person and not two
+    source = replace(source, settings=source.settings.model_copy(update={"crowd": crowd}))
+    found = Plans(source.what_if).answer({"noise": "100", "added": "0.9", "share": "0", "refined": "1"})
+    assert found["state"] == "not shown" and "companions" in found["sentence"]
 
 
 def test_a_noise_of_the_slider_is_as_far_off_as_its_plan_says(deployment: Deployment) -> None:
