@@ -181,9 +181,11 @@ async def wait_for_broker(connection: Connection) -> None:
     """Return once the broker answers; :class:`BrokerError` if it refuses us."""
     from aiokafka.admin import AIOKafkaAdminClient
 
+    from stream_app.kafka.broker.silent_brokers import resilient
+
     pause = FIRST_PAUSE_SECONDS
     while True:
-        admin = AIOKafkaAdminClient(**connection.aiokafka())
+        admin = resilient(AIOKafkaAdminClient(**connection.aiokafka()))
         try:
             await admin.start()
             return
@@ -544,8 +546,10 @@ async def start_producer(connection: Connection, **settings: Any) -> Any:
     """A connected producer of aiokafka."""
     from aiokafka import AIOKafkaProducer
 
+    from stream_app.kafka.broker.silent_brokers import resilient
+
     login = connection.aiokafka(await answering_servers(connection))
-    return await _started(AIOKafkaProducer(**login, **settings))
+    return await _started(resilient(AIOKafkaProducer(**login, **settings)))
 
 
 class Writer:
@@ -570,6 +574,8 @@ async def start_consumer(connection: Connection) -> Any:
     """A connected consumer of aiokafka, without a group, of committed transactions only."""
     from aiokafka import AIOKafkaConsumer
 
+    from stream_app.kafka.broker.silent_brokers import resilient
+
     consumer = AIOKafkaConsumer(
         **connection.aiokafka(await answering_servers(connection)),
         isolation_level="read_committed",
@@ -577,7 +583,7 @@ async def start_consumer(connection: Connection) -> Any:
         auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
         max_partition_fetch_bytes=2**20,  # a larger record comes alone
     )
-    return await _started(consumer)
+    return await _started(resilient(consumer))
 
 
 async def _started(client: Any) -> Any:

@@ -29,9 +29,10 @@ from faust.types.tuples import ConsumerMessage
 
 from stream_app.kafka.broker.clients import answering_servers
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.silent_brokers import resilient
 
 _LOGGER = logging.getLogger("faust")  # what Faust says is a library's
-_REQUEST_SECONDS = 20.0  # a broker that was cut off may be asked twice before kafka.stall_seconds are over
+_JOIN_SECONDS = 20.0  # a member that was killed is waited for
 _WAIT_MILLISECONDS = 500
 _FETCHED_RECORDS = 2000
 _FETCHED_BYTES = 2**20  # a larger record comes alone
@@ -79,7 +80,7 @@ class _Thread(AIOKafkaConsumerThread):
         self._assignor = _SamePartitions
         self._reached: dict[Any, int] = {}
         conf, session_seconds = self.app.conf, self.app.session_seconds
-        return AIOKafkaConsumer(
+        consumer = AIOKafkaConsumer(
             **self.app.login,
             client_id=conf.id,
             group_id=conf.id,
@@ -95,6 +96,7 @@ class _Thread(AIOKafkaConsumerThread):
             heartbeat_interval_ms=int(250 * session_seconds),
             rebalance_timeout_ms=int(1000 * max(60.0, session_seconds)),
         )
+        return resilient(consumer, max(_JOIN_SECONDS, session_seconds))
 
     async def seek_to_committed(self) -> Mapping[Any, int]:
         """Called by Faust after each assignment, before anything is fetched: see :meth:`App.read_from`."""
@@ -197,8 +199,7 @@ class App(faust.App):
         fail: Callable[[BaseException], None],
     ) -> None:
         self.session_seconds = connection.settings.session_seconds
-        request_seconds = max(_REQUEST_SECONDS, self.session_seconds)
-        self.login = {**connection.aiokafka(servers), "request_timeout_ms": int(1000 * request_seconds)}
+        self.login = connection.aiokafka(servers)
         self.reached: dict[Any, int] = {}
         """Where agents go on in each partition that is read."""
         self._fail = fail
@@ -216,7 +217,7 @@ class App(faust.App):
             broker_client_id=group,
             broker_commit_interval=3600.0,  # nothing is committed
             broker_commit_every=None,
-            broker_request_timeout=request_seconds,
+            broker_request_timeout=max(_JOIN_SECONDS, self.session_seconds),
             broker_session_timeout=self.session_seconds,
             stream_wait_empty=False,
             stream_buffer_maxsize=_WAITING_BATCHES,

@@ -22,7 +22,7 @@ class LogRecord(NamedTuple):
     partition: int = 0
 
 
-_TRANSACTION_MILLISECONDS = 60_000  # a leader and a coordinator that are silent take up to 20 s each
+_TRANSACTION_MILLISECONDS = 60_000  # a leader and a coordinator that are silent take some 10 s each
 
 
 class _Uncommitted(Exception):  # noqa: N818 - no error

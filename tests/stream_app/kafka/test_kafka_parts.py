@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaConnectionError as AiokafkaConnectionError
 from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.structs import BrokerMetadata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.errors import KafkaConnectionError, KafkaError
@@ -37,6 +39,7 @@ from stream_app.kafka.broker.clients import (
     resilient_client,
 )
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.silent_brokers import _Client, resilient
 from stream_app.kafka.broker.topic_checks import access_rules, commands, roles
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
@@ -738,9 +741,43 @@ def test_a_broker_that_accepts_and_never_answers_does_not_keep_a_client_for_ever
     assert said.count("must answer") == 3
 
 
-def test_kafka_python_is_of_the_version_that_its_patches_were_written_for() -> None:
+def test_clients_are_of_the_versions_that_their_patches_were_written_for() -> None:
     """With a later one, see by the comment above the patches whether upstream has made them needless."""
     assert clients.is_patched()
+    assert asyncio.run(_is_patched())
+
+
+async def _is_patched() -> bool:
+    return isinstance(resilient(AIOKafkaConsumer())._client, _Client)
+
+
+def test_a_silent_broker_is_asked_once_and_holds_up_no_other() -> None:
+    """As aiokafka is, whoever waits for its connection would try once more, and the other would wait."""
+    assert asyncio.run(_connections_to_silent_brokers()) == ([1, 2], [None] * 6, [1, 2])
+
+
+async def _connections_to_silent_brokers() -> tuple[list[int], list[Any], list[int]]:
+    """Which brokers were connected to; what six that ask two got; which ones, after one was asked again."""
+    connected: list[int] = []
+    servers, client = [], resilient(AIOKafkaConsumer(request_timeout_ms=1500))._client
+    for number in (1, 2):
+
+        def accept(*_: Any, number: int = number) -> None:
+            connected.append(number)
+
+        servers.append(await asyncio.start_server(accept, "127.0.0.1", 0))
+        host, port = servers[-1].sockets[0].getsockname()
+        client.cluster._brokers[number] = BrokerMetadata(number, host, port, None)
+    asking = [asyncio.create_task(client._get_conn(number)) for number in (1, 1, 1, 1, 1, 2)]
+    while len(connected) < 2 and not any(each.done() for each in asking):
+        await asyncio.sleep(0.01)
+    first = sorted(connected)
+    found = [await each for each in asking]
+    assert not await client.ready(1)
+    await client.close()
+    for server in servers:
+        server.close()
+    return first, found, sorted(connected)
 
 
 def test_where_the_only_broker_known_is_silent_the_servers_of_the_settings_are_asked() -> None:
