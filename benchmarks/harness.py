@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -41,6 +44,53 @@ def taken(
             if turn:
                 found[name].append(own if isinstance(own, float) else clock() - began)
     return {name: statistics.median(each) for name, each in found.items()}
+
+
+class Apart:
+    """Something made and run in a process of its own, which meets no library and no memory of another's.
+
+    ``found`` is what its first run returned.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[], object]]) -> None:
+        context = multiprocessing.get_context("fork")
+        self._end, other = context.Pipe()
+        self._process = context.Process(target=_run_when_asked, args=(make, other), daemon=True)
+        self._process.start()
+        self.found: Any = self._end.recv()
+
+    def __call__(self) -> float:
+        """Run; the seconds of the processor that it took."""
+        self._end.send(True)
+        seconds: float = self._end.recv()
+        return seconds
+
+    def stop(self) -> None:
+        """End the process."""
+        self._end.send(False)
+        self._process.join()
+
+
+def _run_when_asked(make: Callable[[], Callable[[], object]], end: Any) -> None:
+    run = make()
+    end.send(run())
+    while end.recv():
+        began = time.process_time()
+        run()
+        end.send(time.process_time() - began)
+
+
+@contextmanager
+def each_apart(makers: Mapping[str, Callable[[], Callable[[], object]]]) -> Iterator[dict[str, Apart]]:
+    """Each in a process of its own while the block runs."""
+    made: dict[str, Apart] = {}
+    try:
+        for name, make in makers.items():
+            made[name] = Apart(make)
+        yield made
+    finally:
+        for each in made.values():
+            each.stop()
 
 
 def show(title: str, columns: list[str], rows: list[list[str]], note: str = "") -> None:

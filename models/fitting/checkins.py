@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from models.arguments import checked
+from models.calendar import known_zone
 from models.exceptions import CheckinError
 from models.numerics.arrays import Integers, Integers32
 
@@ -39,7 +40,7 @@ class Checkins:
     """Check-ins as codes: row ``i`` says that ``user_names[user[i]]`` was at ``location_names[location[i]]``.
 
     ``time_seconds`` (R,) is Unix time, UTC. Names are sorted, whole numbers by value. ``rejected`` rows are
-    not among the R.
+    not among the R; ``without_zone`` is how many of a file's times name no time zone.
     """
 
     user: Integers32
@@ -48,6 +49,7 @@ class Checkins:
     user_names: tuple[str, ...]
     location_names: tuple[str, ...]
     rejected: tuple[RejectedRow, ...] = ()
+    without_zone: int = 0
 
     def __len__(self) -> int:
         """Number of check-ins."""
@@ -58,14 +60,15 @@ class Checkins:
         """Check-ins from ``(user, time in seconds, location)``."""
         collected = list(rows)
         users, times, locations = zip(*collected, strict=True) if collected else ((), (), ())
-        return _coded([users], np.array(times, dtype=np.int64), [locations], ())
+        return _coded([users], np.array(times, dtype=np.int64), [locations])
 
 
 @checked(CheckinError, leave=("on_bad_row",))
-def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
-    """Read a ``.parquet`` or ``.csv`` file with columns user, time (Unix seconds, UTC) and loc.
+def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail", timezone: str | None = None) -> Checkins:
+    """Read a ``.parquet`` or ``.csv`` file with columns user, time and loc.
 
-    A bad row is a :class:`~models.exceptions.CheckinError` with its number and what is wrong or, with
+    Times are Unix seconds, timestamps or ISO 8601; those without a zone are of ``timezone``, else UTC. A bad
+    row is a :class:`~models.exceptions.CheckinError` with its number and what is wrong or, with
     ``"reject"``, is left out and listed in ``rejected``.
     """
     path = Path(path)
@@ -75,8 +78,18 @@ def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
         raise CheckinError("on_bad_row must be 'fail' or 'reject'", repr(on_bad_row), "choose one of them")
     if path.suffix.lower() not in (".parquet", ".csv"):
         raise CheckinError("a check-ins file must end in .parquet or .csv", path.name, "rename it")
-    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _parquet_rows(path)
-    return _collect(path, rows, on_bad_row)
+    rows = _csv_rows if path.suffix.lower() == ".csv" else _parquet_rows
+    return _collect(path, rows(path, _zone(timezone)), on_bad_row)
+
+
+def _zone(timezone: str | None) -> tzinfo:
+    """What times without a zone are of."""
+    try:
+        return UTC if timezone is None else known_zone(timezone)
+    except ValueError:
+        raise CheckinError(
+            "timezone must be one of the time zone database", repr(timezone), "write Europe/Vienna"
+        ) from None
 
 
 CONVENTIONS = {
@@ -122,13 +135,13 @@ def checkins_of(
     table = picked if isinstance(picked, pa.Table) else _arrow(picked)
     columns = [table.column(name).combine_chunks() for name in chosen]
     if pa.types.is_string(columns[1].type) or pa.types.is_large_string(columns[1].type):
-        columns[1] = pa.array([_iso_seconds(each) for each in columns[1].to_pylist()], pa.float64())
+        columns[1] = pa.array([_iso_seconds(each, UTC)[0] for each in columns[1].to_pylist()], pa.float64())
     if pa.types.is_floating(columns[2].type):  # pandas has no whole numbers where some are missing
         columns[2] = columns[2].cast(pa.int64(), safe=True)
     values = [None if each in (None, -1, "-1") else each for each in columns[2].to_pylist()]
     columns[2] = pa.array(values, columns[2].type)
     source = Path("the frame")
-    return _collect(source, iter([_parquet_batch(source, 1, columns)]), on_bad_row)
+    return _collect(source, iter([_parquet_batch(source, 1, columns, UTC)]), on_bad_row)
 
 
 def _column(names: Sequence[str], what: str, given: str | None) -> str:
@@ -157,13 +170,13 @@ def _arrow(picked: Any) -> Any:
     return pa.Table.from_pandas(picked, preserve_index=False)
 
 
-def _iso_seconds(text: str | None) -> float:
-    """Unix seconds of a time in ISO 8601, UTC where it names no zone; NaN for anything else."""
+def _iso_seconds(text: str | None, zone: tzinfo) -> tuple[float, bool]:
+    """Unix seconds of a time in ISO 8601, and whether it names no zone; NaN for anything else."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
-        return math.nan
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return math.nan, False
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp(), moment.tzinfo is None
 
 
 class _Batch(NamedTuple):
@@ -173,6 +186,7 @@ class _Batch(NamedTuple):
     times: Integers
     locations: Sequence[str] | pa.StringArray
     rejected: list[RejectedRow]
+    without_zone: int
 
 
 def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Checkins:
@@ -187,10 +201,10 @@ def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Che
         rejected.extend(batch.rejected)
     users, locations = [batch.users for batch in good], [batch.locations for batch in good]
     times = np.concatenate([np.empty(0, np.int64), *(batch.times for batch in good)])
-    return _coded(users, times, locations, tuple(rejected))
+    return _coded(users, times, locations, tuple(rejected), sum(batch.without_zone for batch in good))
 
 
-def _csv_rows(path: Path) -> Iterator[_Batch]:
+def _csv_rows(path: Path, zone: tzinfo) -> Iterator[_Batch]:
     """The rows of a CSV file, numbered by their lines."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as source:
         first = source.readline()
@@ -202,16 +216,18 @@ def _csv_rows(path: Path) -> Iterator[_Batch]:
         times: list[int] = []
         locations: list[str] = []
         rejected: list[RejectedRow] = []
+        without_zone = 0
         for record in records:
             fields = [field.strip() for field in record]
-            reason = _fault(fields, len(header), at)
+            reason, seconds, has_no_zone = _judged(fields, len(header), at, zone)
             if reason:
                 rejected.append(RejectedRow(reader.line_num, reason))
                 continue
             users.append(fields[at[0]])
-            times.append(int(_seconds(fields[at[1]]) or 0))
+            times.append(int(seconds))
             locations.append(fields[at[2]])
-    yield _Batch(users, np.array(times, dtype=np.int64), locations, rejected)
+            without_zone += has_no_zone
+    yield _Batch(users, np.array(times, dtype=np.int64), locations, rejected, without_zone)
 
 
 def _records(path: Path, reader: Any) -> Iterator[list[str]]:
@@ -223,24 +239,21 @@ def _records(path: Path, reader: Any) -> Iterator[list[str]]:
         raise CheckinError(f"{place} must be CSV", error, "look for a quote that is not closed") from None
 
 
-def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
-    """What is wrong with the fields of one CSV row, without quoting any; empty if nothing is."""
+def _judged(fields: list[str], width: int, at: tuple[int, int, int], zone: tzinfo) -> tuple[str, float, bool]:
+    """What is wrong with the fields of one CSV row, if anything, quoting none; else its Unix seconds, and
+    whether its time names no zone.
+    """
     if len(fields) != width:
-        return f"{len(fields)} fields where the header has {width}"
+        return f"{len(fields)} fields where the header has {width}", math.nan, False
     user, time, location = (fields[position] for position in at)
-    seconds = _seconds(time)
-    if seconds is None:
-        return _row_fault(user, location, 0.0) or "time is not Unix seconds, nor ISO 8601"
-    return _row_fault(user, location, seconds)
-
-
-def _seconds(text: str) -> float | None:
-    """Unix seconds of a field, a number or ISO 8601."""
     try:
-        return float(text)
+        seconds, has_no_zone = float(time), False
     except ValueError:
-        found = _iso_seconds(text)
-        return None if math.isnan(found) else found
+        seconds, has_no_zone = _iso_seconds(time, zone)
+        if math.isnan(seconds):
+            reason = _row_fault(user, location, 0.0) or "time is not Unix seconds, nor ISO 8601"
+            return reason, math.nan, False
+    return _row_fault(user, location, seconds), seconds, has_no_zone
 
 
 def _row_fault(user: str, location: str, seconds: float) -> str:
@@ -256,7 +269,7 @@ def _row_fault(user: str, location: str, seconds: float) -> str:
     return ""
 
 
-def _parquet_rows(path: Path) -> Iterator[_Batch]:
+def _parquet_rows(path: Path, zone: tzinfo) -> Iterator[_Batch]:
     """The rows of a Parquet file, numbered from 1."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -267,7 +280,7 @@ def _parquet_rows(path: Path) -> Iterator[_Batch]:
             first = 1
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(_COLUMNS)):
                 columns = [batch.column(name) for name in _COLUMNS]
-                yield _parquet_batch(path, first, columns)
+                yield _parquet_batch(path, first, columns, zone)
                 first += batch.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CheckinError(
@@ -277,14 +290,17 @@ def _parquet_rows(path: Path) -> Iterator[_Batch]:
         ) from None
 
 
-def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
+def _parquet_batch(path: Path, first: int, columns: list[Any], zone: tzinfo) -> _Batch:
     """One batch of columns user, time, loc whose first row has number ``first``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     user, time, location = columns
+    has_no_zone = pa.types.is_timestamp(time.type) and time.type.tz is None
+    if has_no_zone and zone is not UTC:
+        time = pc.assume_timezone(time, str(zone), ambiguous="earliest", nonexistent="latest")
     if pa.types.is_timestamp(time.type):
-        time = time.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+        time = time.cast(pa.timestamp("s", time.type.tz), safe=False).cast(pa.int64())
     if not (pa.types.is_integer(time.type) or pa.types.is_floating(time.type)):
         raise CheckinError(
             f"column 'time' of {path} must be Unix seconds", f"type {time.type}", "convert it to int64"
@@ -304,7 +320,8 @@ def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
         for i in np.flatnonzero(~good).tolist()
     ]
     kept = pa.array(good)
-    return _Batch(users.filter(kept), seconds[good].astype(np.int64), locations.filter(kept), rejected)
+    times, without_zone = seconds[good].astype(np.int64), int(good.sum()) if has_no_zone else 0
+    return _Batch(users.filter(kept), times, locations.filter(kept), rejected, without_zone)
 
 
 def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
@@ -328,12 +345,13 @@ def _coded(
     users: Sequence[Sequence[str] | pa.StringArray],
     times: Integers,
     locations: Sequence[Sequence[str] | pa.StringArray],
-    rejected: tuple[RejectedRow, ...],
+    rejected: tuple[RejectedRow, ...] = (),
+    without_zone: int = 0,
 ) -> Checkins:
     """Check-ins, in parts, with names replaced by their positions in sorted order."""
     user, user_names = _codes(users)
     location, location_names = _codes(locations)
-    return Checkins(user, times, location, user_names, location_names, rejected)
+    return Checkins(user, times, location, user_names, location_names, rejected, without_zone)
 
 
 def _codes(parts: Sequence[Sequence[str] | pa.StringArray]) -> tuple[Integers32, tuple[str, ...]]:

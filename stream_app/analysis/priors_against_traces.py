@@ -199,7 +199,7 @@ def check_files(
     Without ``steps_or_schedule`` over all held-out windows, at most the usual horizon.
     """
     options = windows.options(population)
-    traces = traces_of(population, read_checkins(checkins, on_bad_row), options)
+    traces = traces_of(population, read_checkins(checkins, on_bad_row, options.timezone), options)
     first = windows.first(population, traces, options)
     held_out = traces.places.shape[1] - first
     position = traces.first_slot + first

@@ -376,7 +376,8 @@ def produce(
         lines = file_lines(input_file)
     elif checkins is not None:
         registry = Deployment.of(settings).registry
-        lines = checkin_lines(checkins, registry, settings.step_seconds, settings.origin_seconds)
+        when = (settings.step_seconds, settings.origin_seconds, settings.timezone)
+        lines = checkin_lines(checkins, registry, *when)
     else:
         lines = city_lines(city_people or 0, steps, seed)
     with writing(Connection.of(settings.kafka)) as producer:

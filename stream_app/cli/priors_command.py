@@ -14,7 +14,7 @@ from stream_app.cli import shared as cli
 
 if TYPE_CHECKING:
     from accounting.audit.calibration import GroupedCheck
-    from models.fitting import Checkins, FitOptions
+    from models.fitting import Checkins, FitOptions, OnBadRow
     from models.fitting.calibration import MissedCell
     from models.priors import Population
     from models.releases import Schedule
@@ -97,9 +97,7 @@ priors = cli.command_group("priors", "Make and check movement priors.")
 
 @priors.command()
 def fit(
-    checkins: Annotated[
-        Path, typer.Argument(help="Check-ins, .parquet or .csv: user, time (unix s UTC), loc.")
-    ],
+    checkins: Annotated[Path, typer.Argument(help="Check-ins, .parquet or .csv: user, time, loc.")],
     output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.")],
     window_seconds: Annotated[
         int, typer.Option(help="Length of a fitting window, which becomes one step.")
@@ -196,7 +194,8 @@ def fit(
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
     given["timezone"], given["holidays"] = cli.clock_of(timezone, holidays, config)
     with cli.stderr().status("reading check-ins"):
-        rows = _rows(checkins, sensors, within_km, zones, reject_bad_rows)
+        on_bad_row: Any = "reject" if reject_bad_rows else "fail"
+        rows = _rows(checkins, sensors, within_km, zones, on_bad_row, given["timezone"])
     summary = _fit(rows, output, given, evidence)
     if json:
         rests_on = {} if evidence is None else {"evidence": str(evidence)}
@@ -211,12 +210,20 @@ _NOT_OPTIONS = {
 
 
 def _rows(
-    path: Path, sensors: Path | None, within_km: float, zones: Path | None, reject_bad_rows: bool
+    path: Path,
+    sensors: Path | None,
+    within_km: float,
+    zones: Path | None,
+    on_bad_row: OnBadRow,
+    timezone: str | None,
 ) -> Checkins:
     """The check-ins of a file, at sensors where these are given."""
     from models.fitting import read_checkins
 
-    rows = read_checkins(path, "reject" if reject_bad_rows else "fail")
+    rows = read_checkins(path, on_bad_row, timezone)
+    if rows.without_zone:
+        taken = "UTC: if they are local times, say --timezone" if timezone is None else f"times of {timezone}"
+        cli.remark(f"{rows.without_zone:,} times of check-ins name no time zone and are taken as {taken}.")
     if sensors is None:
         return rows
     from stream_app.starting.aggregates.zone_files import at_sensors

@@ -145,7 +145,11 @@ def city_lines(people: int, steps: int, seed: int) -> Iterator[bytes]:
 
 
 def checkin_lines(
-    path: Path, registry: SensorRegistry, step_seconds: int, origin_seconds: int
+    path: Path,
+    registry: SensorRegistry,
+    step_seconds: int,
+    origin_seconds: int,
+    timezone: str | None = None,
 ) -> Iterator[bytes]:
     """Check-ins as people counted by sensor and step: every sensor in every step, zeros included.
 
@@ -154,7 +158,7 @@ def checkin_lines(
     """
     from models.fitting import read_checkins
 
-    checkins = read_checkins(path)
+    checkins = read_checkins(path, timezone=timezone)
     index = {name: number for number, name in enumerate(registry.location_names)}
     location = np.array([index.get(name, -1) for name in checkins.location_names], dtype=np.int64)
     where = location[checkins.location]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,6 +47,24 @@ def test_csv_and_parquet_read_alike_whatever_the_order_of_columns(tmp_path):
         assert found.user_names == ("9", "10")  # whole numbers sort by value
         assert len(found) == 3
         assert not found.rejected
+
+
+def test_times_without_a_zone_are_those_of_the_zone_that_is_given(tmp_path):
+    """Habits would be an hour or two off, and ceilings too low. An hour that comes twice is the first one."""
+    local = ["2026-03-02 08:00:00", "2026-07-02T08:00", "2026-10-25 02:30", "2026-03-29 02:30"]
+    seconds = [1772434800, 1782972000, 1792888200, 1774747800]
+    text = "user,time,loc\n" + "".join(f"u,{each},cafe\n" for each in [*local, "2026-07-02T08:00Z", 5])
+    found = read_checkins(csv_file(tmp_path, text), timezone="Europe/Vienna")
+    assert found.time_seconds.tolist() == [*seconds, 1782972000 + 7200, 5]
+    assert found.without_zone == 4
+    assert read_checkins(csv_file(tmp_path, text)).time_seconds[0] == seconds[0] + 3600
+    naive = pa.array([datetime.fromisoformat(each) for each in local[:3]], pa.timestamp("ms"))
+    path = parquet_file(tmp_path, user=["u"] * 3, time=naive, loc=["cafe"] * 3)
+    found = read_checkins(path, timezone="Europe/Vienna")
+    assert found.time_seconds.tolist() == seconds[:3]
+    assert found.without_zone == 3
+    with pytest.raises(CheckinError, match="timezone must be one of the time zone database, got 'Vienna'"):
+        read_checkins(path, timezone="Vienna")
 
 
 BAD_LINES = {
