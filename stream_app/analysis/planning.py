@@ -6,8 +6,8 @@ schedule and pseudonym key stay the same: people are split by pseudonym where re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, starmap
 from pathlib import Path
@@ -24,6 +24,8 @@ from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, in_
 from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
 from stream_app.analysis.ledger_document import UNIT_HOURS, unit_widths, units_as_json
+from stream_app.analysis.run_log import CeilingKind, in_crowd
+from stream_app.analysis.verdict import RuleVerdict, answer_in_words, verdict_on, whole_rule_in_words
 from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.declared import days_of
 from stream_app.setup.keys import load_pseudonym_key
@@ -46,8 +48,12 @@ class PlannedStep:
     decided: Decided
     risks: RiskSummary
     attack: MeanAttack | None = None  # None where none was measured
-    sampled: SampledRisks | None = None  # None where nobody is looked at so
-    questions: Mapping[str, Recorded] = field(default_factory=dict)  # the same by each further question
+    recorded: Recorded | None = None  # as a run records it; None where nobody's risk is computed
+
+    @property
+    def sampled(self) -> SampledRisks | None:
+        """What was found by sampling; None where nobody is looked at so."""
+        return None if self.recorded is None else self.recorded.sampled
 
     def as_json(self, crowd: RiskSummary | None = None, *, leads: bool = False) -> dict[str, Any]:
         """The step as a JSON object: the releases in the form of a schedule file.
@@ -139,8 +145,31 @@ class ReleasePlan:
             in_crowd = crowd[index].mean_risk if crowd and self.adversary == INFORMED else None
             moment = Moment.planned(ceilings, step.attack, in_crowd)._replace(guess=guess)
             found.note(moment, None, step.decided.why)
-            found.note_beside(step.questions)
+            found.note_beside((step.recorded.questions if step.recorded else None) or {})
         return found
+
+    @cached_property
+    def verdict(self) -> RuleVerdict | None:
+        """The plan held against its rule, as a run's records would be; None without a rule or people."""
+        summaries = tuple(step.recorded for step in self.steps if step.recorded is not None)
+        if self.about.limit is None or not summaries:
+            return None
+        ceilings = CeilingKind(summaries[0].within_nats, summaries[0].chains, self.adversary == CROWD)
+        if self.crowd is not None and self.adversary == CROWD:
+            summaries = tuple(in_crowd(each, self.crowd.adversary) for each in summaries)
+        reasons = {each.decided.schedule.step: each.decided.why for each in self.steps if each.decided.why}
+        is_refuted = self.about.is_refuted
+        return verdict_on(summaries, reasons, self.about.limit, is_refuted=is_refuted, ceilings=ceilings)
+
+    def verdict_as_json(self) -> dict[str, str] | None:
+        """The same in words: answer, sentence and rule."""
+        found, about, is_crowd = self.verdict, self.about, self.adversary == CROWD
+        if found is None:
+            return None
+        condition = "by priors that were refuted" if about.is_refuted else about.condition
+        said = answer_in_words(found, condition, about.times.when, in_crowd=is_crowd, of_plan=True)
+        rule = whole_rule_in_words(about.limit, in_crowd=is_crowd)
+        return {"answer": found.answer.value, "sentence": said, "rule": rule}
 
     @property
     def ceilings(self) -> tuple[RiskSummary, ...]:
@@ -198,6 +227,7 @@ class ReleasePlan:
             "as_run": self.as_run,
             "warning": self.warning,
             "note": self.note,
+            "verdict": self.verdict_as_json(),
             **({} if crowd is None else {"adversary": self.adversary, "crowd": crowd.as_json()}),
             "steps": [
                 step.as_json(risks, leads=leads) for step, risks in zip(self.steps, steps, strict=True)
@@ -280,9 +310,8 @@ def _decided(
         people.apply(decided)
         if so_far is not None and crowds is not None:
             so_far.note(decided.accounted, crowds)
-        questions = {each.settings.question: each.summary() for each in people.beside}
-        risks = accountant.summary()
-        steps.append(PlannedStep(decided, risks, people.mean_attack(), people.sampled(), questions))
+        recorded = people.summary() if len(population) else None
+        steps.append(PlannedStep(decided, accountant.summary(), people.mean_attack(), recorded))
         progress(next(numbers), all_steps)
     is_whole = not decides and not any(s.risks.not_reached for s in steps)
     by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names

@@ -225,7 +225,7 @@ class RunLog:
         """The summaries against an adversary; None for the informed one."""
         if adversary is None:
             return self.summaries
-        return tuple(_in_crowd(summary, adversary) for summary in self.summaries)
+        return tuple(in_crowd(summary, adversary) for summary in self.summaries)
 
     def condition_against(self, adversary: CrowdAdversary | None) -> str:
         """When ceilings against an adversary hold; None for the informed one."""
@@ -369,7 +369,7 @@ def _adversary_of(facts: Mapping[str, Any]) -> CrowdAdversary | None:
     return crowd_of_run(facts).adversary(facts["step_seconds"]) if decides else None
 
 
-def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
+def in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
     """The summary against the crowd adversary; the informed one, without a crowd, where that is not known."""
     crowd = summary.crowd
     said = condition_of(adversary)

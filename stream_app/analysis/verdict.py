@@ -6,7 +6,7 @@ where it did not, the recorded risks do. What the records leave open counts agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -332,20 +332,37 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             f"of the most affected of {number_of(log.summaries[-1].people, 'person')} is at most "
             f"{log.view.figure('most.added').shown}."
         )
-    condition = log.presumed_against(period.adversary)
-    when = log.when(verdict.at.step)
-    may = f"{verdict.at.allowed:,} of {number_of(verdict.at.people, 'person')} may be"
+    so_far = log.checked.end is None and period.until >= log.checked.released
+    condition, in_crowd = log.presumed_against(period.adversary), period.adversary is not None
+    return answer_in_words(verdict, condition, log.when, in_crowd=in_crowd, so_far=so_far)
+
+
+def answer_in_words(
+    verdict: RuleVerdict,
+    condition: str,
+    when: Callable[[int], str],
+    *,
+    in_crowd: bool,
+    so_far: bool = False,
+    of_plan: bool = False,
+) -> str:
+    """The answer for some steps under a rule, in a run or a plan; ``when`` says when a step is."""
+    at = verdict.at
+    assert at is not None
+    was, were, rests_on = ("is", "are", "the plan") if of_plan else ("was", "were", "the records")
+    may = f"{at.allowed:,} of {number_of(at.people, 'person')} may be"
     if verdict.answer is MayPublish.YES:
-        most = verdict.at.most
-        over = f"at most {number_of(most, 'was', 'were')} over the limit" if most else "nobody was over it"
-        so_far = " so far" if log.checked.end is None and period.until >= log.checked.released else ""
-        alone = "" if period.adversary is None else f" {sentence_case(NOT_ALONE)}."
-        return f"Yes{so_far}, {condition}: {may} over the limit, and at every step {over}.{alone}"
+        over = (
+            f"at most {number_of(at.most, was, were)} over the limit" if at.most else f"nobody {was} over it"
+        )
+        alone = f" {sentence_case(NOT_ALONE)}." if in_crowd else ""
+        yes = "Yes so far" if so_far else "Yes"
+        return f"{yes}, {condition}: {may} over the limit, and at every step {over}.{alone}"
     steps = f"{verdict.steps:,} of {number_of(verdict.of_steps, 'step')}"
     if verdict.answer is MayPublish.NO and verdict.by_habits == verdict.steps:
         return (
-            f"No, because of habits alone: even with nothing published, {condition}, at {when} at least "
-            f"{number_of(verdict.at.least, 'person is', 'people are')} over the limit, and {may}; the rule "
+            f"No, because of habits alone: even with nothing published, {condition}, at {when(at.step)} at "
+            f"least {number_of(at.least, 'person is', 'people are')} over the limit, and {may}; the rule "
             f"is broken at {steps}, and publishing less cannot change that. {_OTHER_LIMIT}"
         )
     if verdict.answer is MayPublish.NO:
@@ -356,8 +373,8 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             else ""
         )
         return (
-            f"No: even {condition}, at {when} at least "
-            f"{number_of(verdict.at.least, 'person was', 'people were')} over the limit, and {may}; the rule "
+            f"No: even {condition}, at {when(at.step)} at least "
+            f"{number_of(at.least, f'person {was}', f'people {were}')} over the limit, and {may}; the rule "
             f"is broken at {steps}.{habits}"
         )
     if verdict.is_unbounded:
@@ -365,9 +382,9 @@ def _answer_in_words(verdict: RuleVerdict, log: RunLog, period: RulePeriod) -> s
             "Not shown: the priors were refuted, and nothing bounds the added risk of people who differ from "
             "them. A rule on the ceiling itself (risk) can be answered."
         )
-    up_to = number_of(verdict.at.most, "person was", "people were")
+    up_to = number_of(at.most, f"person {was}", f"people {were}")
     return (
-        f"Not shown by the records: even {condition}, at {when} between {verdict.at.least:,} and {up_to} "
+        f"Not shown by {rests_on}: even {condition}, at {when(at.step)} between {at.least:,} and {up_to} "
         f"over the limit, and {may}; {steps} {'is' if verdict.steps == 1 else 'are'} open."
     )
 

@@ -276,6 +276,8 @@ def _print_plan(planned: ReleasePlan) -> None:
     )
     views = (planned.view, *planned.view.beside.values())
     cli.say(*(each.sentence for view in views for each in view.group("headline")))
+    if (verdict := planned.verdict_as_json()) is not None:
+        cli.say(f"May this be published? {verdict['sentence']} The rule: {verdict['rule']}.")
     looked_at = [step for step in planned.steps if step.sampled is not None and step.sampled.people]
     if looked_at and (sampled := looked_at[-1].sampled) is not None:
         cli.say(f"{sampled_in_words(sampled, f'after step {looked_at[-1].decided.schedule.step}')}.")

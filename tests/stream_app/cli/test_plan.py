@@ -19,9 +19,10 @@ from models.priors import MovementPrior, Population
 from models.releases import Schedule, StepSchedule
 from stream_app.analysis import plan_figure
 from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.run_log import read_run
+from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
-from stream_app.steps.risk_output import summary_message
 from stream_app.watching.wording import DOWN, ceiling_in_words, shortened
 from stream_app.wire.messages import RiskSummary, StepDecision
 from tests.accounting.crowd.both import BothAccounts
@@ -180,10 +181,9 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     run(given, options, people, chunks=[lines_of(messages)])
     lines = (tmp_path / "out/risks.jsonl").read_bytes().splitlines()
     summaries = [RiskSummary.model_validate_json(each) for each in lines if b'"risk_summary"' in each]
-    summaries = [each.model_copy(update={"over_limit": None}) for each in summaries]  # forecast by a plan
-    found = [summary_message(step.risks, sampled=step.sampled) for step in planned.steps]
-    assert found == summaries
-    assert any(each.sampled and each.sampled.people for each in found) == (work > 10**8)
+    assert [step.recorded for step in planned.steps] == summaries
+    assert any(each.sampled and each.sampled.people for each in summaries) == (work > 10**8)
+    assert planned.verdict == verdict_of(read_run(tmp_path / "out")).parts[0][1]
     assert planned.as_run
     cleared = sum(step.decided.why.cleared for step in planned.steps if step.decided.why)
     not_reached = sum(step.risks.not_reached for step in planned.steps)
@@ -202,6 +202,45 @@ def vary(files: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("crowd", [False, True], ids=["informed", "crowd"])
+@pytest.mark.parametrize("added", [0.01, 0.9])
+def test_a_plan_answers_whether_a_rule_that_decides_nothing_is_kept_as_the_report_will(
+    files: Path, added: float, crowd: bool
+) -> None:
+    given = settings(
+        release={"mechanism": "raw", "budget": {"share": 0.2, "added": added}},
+        attack_draws=0,
+        **({"crowd": {"on": True}, "adversary": "crowd"} if crowd else {}),
+    )
+    planned = plan_releases(given, files / "schedule.json", population())
+    steps = json.loads((files / "schedule.json").read_text())["steps"]
+    messages = [activation(t, *step["sensors"]) for t, step in enumerate(steps)]
+    messages += [reading(t, name, 1) for t, step in enumerate(steps) for name in step["sensors"]]
+    run(given, RunOptions(files / "out"), population(), chunks=[lines_of(messages)])
+    log = read_run(files / "out")
+    verdict, said = verdict_of(log), planned.verdict_as_json()
+    assert planned.verdict == verdict.parts[0][1]
+    assert said is not None and said["answer"] == ("yes" if added > 0.5 else "no")
+    in_past = said["sentence"].replace(" are over", " were over").replace("nobody is", "nobody was")
+    assert in_past == verdict_in_words(verdict, log)
+
+
+def test_a_plan_says_its_answer(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = (
+        "plan",
+        files / "schedule.json",
+        "--priors",
+        files / "priors.json",
+        "--config",
+        files / "settings.toml",
+    )
+    assert call(monkeypatch, *own) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "May this be published? Yes, if habits are as assumed: 1 of 6 people may be over the limit" in said
+
+
 def test_alternatives_account_the_same_releases(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
