@@ -31,11 +31,11 @@ from stream_app.starting.counts.tables import (
     check_is_file,
     column_in_words,
     columns_in_words,
-    compression_of,
     count_cells,
     is_named,
     named_columns,
     opened_table,
+    opened_text,
     read_table,
     text_column,
 )
@@ -219,7 +219,7 @@ def _last_lines(opened: OpenedTable) -> list[list[str]]:
         return [[cell or "" for cell in row.values()] for row in last]
     if opened.separator is None:
         return []
-    with pa.input_stream(str(opened.path), compression=compression_of(opened.path)) as file:
+    with opened_text(opened.path) as file:
         if file.seekable():
             file.seek(max(0, file.size() - _LAST_BYTES))
         content = b""

@@ -8,8 +8,11 @@ import io
 import json
 import re
 import string
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from fnmatch import fnmatchcase
@@ -34,7 +37,7 @@ _INDEX = "index"
 """What a first column is called that has cells and no name: data frames save their rows' names so."""
 _BLOCK_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 18
-UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error)
+UNREADABLE = (pa.ArrowException, OSError, UnicodeError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error)
 """What reading a file that is no table raises."""
 WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 _SEPARATORS = ";\t|,"
@@ -107,11 +110,11 @@ class OpenedTable:
     def _reader(self, file: Any, names: list[str], plain: Sequence[str]) -> Any:
         if self.path.suffix.lower() == ".parquet":
             return pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=names)
-        packed = compression_of(self.path)
         if self.blank is None and not self.footer:
-            content: Any = pa.CompressedInputStream(file, packed) if packed else file
-        else:  # such a stream closes its file with itself
-            read = pa.input_stream(str(self.path), compression=packed).read()
+            content = opened_text(self.path, file)
+        else:
+            with opened_text(self.path) as whole:
+                read = whole.read()
             file.seek(0, io.SEEK_END)
             if self.blank is not None:
                 lines = read.split(b"\n", self.first_line - 1)
@@ -160,7 +163,7 @@ class OpenedTable:
 
     def _check_quotes(self) -> None:
         """``csv.Error`` where a quote stays open: the reader would take all lines below it for one cell."""
-        with pa.input_stream(str(self.path), compression=compression_of(self.path)) as content:
+        with opened_text(self.path) as content:
             blocks = iter(lambda: content.read(4 * _HEAD_BYTES), b"")
             marks = sum(np.count_nonzero(np.frombuffer(block, np.uint8) == ord('"')) for block in blocks)
         if marks % 2:
@@ -169,7 +172,7 @@ class OpenedTable:
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The lines on which the records of a CSV end, and their cells."""
-        with pa.input_stream(str(self.path), compression=compression_of(self.path)) as content:
+        with opened_text(self.path) as content:
             text = io.TextIOWrapper(
                 io.BytesIO(content.read()), encoding=self.encoding, errors="replace", newline=""
             )
@@ -230,20 +233,43 @@ def check_is_file(path: Path) -> None:
         raise InputError(f"file {path} must exist", found, "check the path")
 
 
-def compression_of(path: Path) -> Any:  # None or "gzip": the stubs of pyarrow know no None
-    """How a file of text is packed, by its content: names say otherwise now and then."""
-    with path.open("rb") as file:
-        return "gzip" if file.read(2) == b"\x1f\x8b" else None
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+
+
+def opened_text(path: Path, file: Any = None) -> Any:
+    """A file of text, unpacked by its content, as names say otherwise now and then: gzip, a zip of one file.
+
+    ``file`` is the same one, already open.
+    """
+    with path.open("rb") as beginning:
+        mark = beginning.read(len(_ZIP))
+    if mark == _ZIP and (packed := _only_file(path if file is None else file)) is not None:
+        return pa.PythonFile(packed, "r")
+    as_it_is: Any = None  # which the stubs of pyarrow do not know
+    content: Any = pa.input_stream(str(path), compression=as_it_is) if file is None else file
+    return pa.CompressedInputStream(content, "gzip") if mark.startswith(_GZIP) else content
+
+
+def _only_file(of: Any) -> Any:
+    """The one file of a zip; None where it has several, has a password, or is torn."""
+    with suppress(zipfile.BadZipFile, NotImplementedError):  # packed in a way that Python does not know
+        archive = zipfile.ZipFile(of)
+        names = [each for each in archive.infolist() if not each.is_dir()]
+        inside = [each for each in names if not each.filename.startswith("__MACOSX/")]
+        if len(inside) == 1 and not inside[0].flag_bits & 1:
+            return archive.open(inside[0])
+    return None
 
 
 def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
-    with pa.input_stream(str(path), compression=compression_of(path)) as content:
+    with opened_text(path) as content:
         head = content.read(_HEAD_BYTES)
     if head.startswith(_NO_TEXT):
         raise InputError(
             f"{path} must be a table: CSV with a header line, Excel, JSON or Parquet",
             "a packed file, or one of these by another name",
-            "unpack it (what gzip packed is read as it is), or name it .xlsx, .xls, .ods or .parquet",
+            "unpack it (gzip, and a zip of one CSV, are read as they are), or name it .xlsx, .xls, .ods or "
+            ".parquet",
         )
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -459,7 +485,7 @@ def _opened_week(path: Path, layout: FilesMap, week: date) -> OpenedTable:
     if path.suffix.lower() in WORKBOOKS:
         lines = [cells for _, cells in _sheet_rows(path, layout)]
     else:
-        with pa.input_stream(str(path), compression=compression_of(path)) as content:
+        with opened_text(path) as content:
             read = content.read()
         text = read.decode(layout.encoding or _encoding(read))
         separator = layout.separator or _separator(text)

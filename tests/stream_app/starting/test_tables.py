@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator
@@ -149,11 +150,36 @@ WRITTEN = [
 ]
 
 
+def zipped(content: bytes, *more: str) -> bytes:
+    """A zip of a folder with one file, as it is packed on a Mac, and others."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.mkdir("2026")
+        archive.writestr("2026/counts.csv", content)
+        archive.writestr("__MACOSX/2026/._counts.csv", b"x")
+        for name in more:
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def test_a_zip_of_one_table_is_read_and_any_other_refused(tmp_path: Path) -> None:
+    content = text().encode()
+    plain = taken(tmp_path, content, "c.csv")
+    assert counts_of(taken(tmp_path, zipped(content), "c.zip")) == counts_of(plain) == COUNTED
+    for other in (zipped(content, "b.csv"), zipped(content)[:-20], zipped(zipped(content))):
+        with pytest.raises(InputError, match=r"must be a table: .*, got a packed file"):
+            taken(tmp_path, other, "d.zip")
+    torn = bytearray(zipped(content))
+    torn[torn.index(b"counts.csv") + 12] ^= 255
+    with pytest.raises(InputError, match="must be a table"):
+        taken(tmp_path, bytes(torn), "e.zip")
+
+
 FOOT = ["Summe;109;28", "Mittel;36;14", "Quelle: Stadt X"]
 
 
 @pytest.mark.parametrize("foot", [FOOT[:1], FOOT[2:], FOOT, ["", *FOOT], [";109;28"]])
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "xlsx"])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zip", "xlsx"])
 def test_sums_and_notes_below_the_counts_are_no_rows(tmp_path: Path, kind: str, foot: list[str]) -> None:
     if kind == "xlsx":
         below = [[*line.split(";"), "", ""][:3] for line in foot]
@@ -161,7 +187,8 @@ def test_sums_and_notes_below_the_counts_are_no_rows(tmp_path: Path, kind: str, 
     else:
         later = "".join(";".join(row) + "\n" for row in ROWS_LATER)
         content = f"Stadt X;;\nZählung;;\n{text(';')}{later}" + "\n".join(foot) + "\n"
-        packed = gzip.compress(content.encode()) if kind == "csv.gz" else content
+        pack = {"csv.gz": gzip.compress, "csv.zip": zipped}.get(kind, bytes)
+        packed = pack(content.encode())
         path = saved(tmp_path, packed, f"counts.{kind}")
     found = read_counts(path, timezone="Europe/Berlin")
     assert counts_of(found) == {name: [*counts, 5, 6] for name, counts in COUNTED.items()}
@@ -455,7 +482,7 @@ def test_a_workbook_of_several_sheets_and_a_document_of_several_lists_are_asked_
         (
             "c.zip",
             b"PK\x03\x04...",
-            r"got a packed file, .*; unpack it \(what gzip packed is read as it is\)",
+            r"got a packed file, .*; unpack it \(gzip, and a zip of one CSV, are read as they are\)",
         ),
         ("c.csv", b"PK\x03\x04...", r"one of these by another name; .* name it \.xlsx"),
         ("c.csv.bz2", b"BZh91AY", "got a packed file"),
