@@ -29,8 +29,8 @@ test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
 # A small run waits sixty times for the disk, as long as it computes: files of tests are kept in memory where 2 GB are free.
 IN_MEMORY := $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -1)" -ge 2048 2>/dev/null && echo /dev/shm)
 test thorough test-fast: export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
-# A quarter of the slow tests a day, those of a test's name and the date, so that four days run all of them.
-test: export SLOW_PARTS ?= 4
+# A sixth of the slow tests a day, those of a test's name and the date, so that six days run all of them.
+test: export SLOW_PARTS ?= 6
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
@@ -47,7 +47,7 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 
 # What most tests need is compiled before, by two processes; each of a dozen would compile numba's own part of it.
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
-test: install-dev services $(VENV)/warmed-up ## every quick test, a quarter of the slow ones, and those that compare bits once more as a machine without AVX-512 sees them
+test: install-dev services $(VENV)/warmed-up ## every quick test, a sixth of the slow ones, and those that compare bits once more as a machine without AVX-512 sees them
 	@said=$$(mktemp); \
 	$(BIN)/python -m tests.bits.cpus $(KEEP_FAILED) $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
 	trap 'rm -f $$said; kill $$bits 2>/dev/null || true' EXIT; \
@@ -70,7 +70,7 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-thorough: install-dev ## every slow test, and all random cases; `make test` takes a quarter of the tests and an eighth of the cases, others each day
+thorough: install-dev ## every slow test, and all random cases; `make test` takes a sixth of the tests and an eighth of the cases, others each day
 	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m "slow or thorough or hypothesis"
 
 test-fast: install-dev ## the tests that take less than two minutes together
