@@ -28,6 +28,7 @@ from stream_app.analysis.run_log import CeilingKind, in_crowd
 from stream_app.analysis.verdict import RuleVerdict, answer_in_words, verdict_on, whole_rule_in_words
 from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.declared import days_of
+from stream_app.setup.given_priors import clock_warning
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.sensor_files import load_registry
@@ -116,11 +117,11 @@ class ReleasePlan:
     """A whole schedule decided in advance.
 
     ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
-    steps where refined bounds do not suffice for everybody. ``warning`` stands where habits alone give
-    most people away, ``note`` where the priors are not measured habits. ``alternatives`` are what other
-    habits make of the same releases, where they were asked for. Against the informed adversary, and with
-    ``crowd`` also against one who does not know where the others are; ``adversary`` says which of the two a
-    risk budget is kept by, and which ceilings stand first.
+    steps where refined bounds do not suffice for everybody. ``warning`` stands where habits alone give most
+    people away, or steps are not those of the priors, ``note`` where the priors are not measured habits.
+    ``alternatives`` are what other habits make of the same releases, where they were asked for. Against the
+    informed adversary, and with ``crowd`` also against one who does not know where the others are;
+    ``adversary`` says which of the two a risk budget is kept by, and which ceilings stand first.
     """
 
     people: int
@@ -320,7 +321,8 @@ def _decided(
     schedule = [in_single_steps(each.decided.schedule, plan.registry) for each in steps]
     varied = answers(others, schedule, settings, plan.first_slot, lambda: progress(next(numbers), all_steps))
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
-    warning = habits_warning(accountant)
+    said = clock_warning(population, settings, plan.first_slot), habits_warning(accountant)
+    warning = "; ".join(filter(None, said)) or None
     whose = population.everybody, tuple(steps), days_of(settings), settings.delta
     found = ReleasePlan(*whose, as_run, warning, note, varied, personas)
     planned = None if so_far is None else so_far.planned()

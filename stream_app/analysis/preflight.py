@@ -27,14 +27,14 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.combinations import WORKERS, Runner, refusals
 from stream_app.setup.declared import bounded_days, require_most_counts, require_strangers
 from stream_app.setup.exclusions import load_exclusions
-from stream_app.setup.given_priors import as_set, location_names, population_of
+from stream_app.setup.given_priors import as_set, location_names, other_clock, population_of
 from stream_app.setup.keys import load_noise_key, load_pseudonym_key, require_private_panel
 from stream_app.setup.option_settings import NewPriors
 from stream_app.setup.release_settings import CROWD, load_recipients
 from stream_app.setup.run_folder.facts import per_day_in_words
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry, regions_by_sensor
-from stream_app.setup.settings import Settings
+from stream_app.setup.settings import Settings, said_beside_settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import (
     DeviceWatch,
@@ -169,6 +169,7 @@ def _about_files(
         return None
     if priors is not None and len(population):
         preflight.findings += _about_population(str(priors), population)
+        preflight.findings += _about_clock(settings, population, priors, schedule)
     are_elsewhere = priors is None and settings is not None and bool(settings.kafka.servers)
     check = None if settings is None else settings.priors_check
     note = basis_note(len(population), population.assumed, check, population.draws)
@@ -354,6 +355,17 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
     still = int(population.people_each[stays].sum())
     if still:
         yield _found("still", subject, people=still, least=_NEVER_LEAVES)
+
+
+def _about_clock(
+    settings: Settings | None, population: Population, priors: Path, schedule: Path | None
+) -> Iterator[Finding]:
+    """Whether a step is what it was where the priors were fitted."""
+    if settings is not None:
+        beside = {} if schedule is None else said_beside_settings(settings, schedule)
+        found = other_clock(population, settings, beside.get("first_slot", settings.first_slot))
+        if found is not None:
+            yield _found("other_clock", priors, how=found[0], mend=found[1])
 
 
 def _about_accounts(

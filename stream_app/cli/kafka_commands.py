@@ -135,6 +135,7 @@ def load(
     from models.prior_files import load_population
     from stream_app.city import CityOptions, build_city
     from stream_app.kafka.tools.person_loading import load_people, write_locations
+    from stream_app.setup.given_priors import clock_warning
     from stream_app.setup.run_folder.record import Author
     from stream_app.watching.prior_notes import basis_note
 
@@ -157,6 +158,8 @@ def load(
         priors_file=None if priors is None else priors.name,
     )
     note = basis_note(len(population), population.assumed, settings.priors_check, settings.draws)
+    if (warning := clock_warning(population, settings, settings.first_slot)) is not None:
+        cli.remark(f"warning: {warning}")
     cli.tell(
         json,
         report._asdict(),

@@ -20,7 +20,7 @@ from stream_app.embedded.runner import EmbeddedRunner, MessageReader, RunReport
 from stream_app.exceptions import InputError
 from stream_app.setup.combinations import Runner, refuse
 from stream_app.setup.declared import bounded_days, require_most_counts
-from stream_app.setup.given_priors import PRIORS_REST_ON, drawn_from, rests_on
+from stream_app.setup.given_priors import PRIORS_REST_ON, clock_warning, drawn_from, rests_on
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.option_settings import NewPriors, RiskFormat
 from stream_app.setup.release_settings import CROWD
@@ -252,6 +252,7 @@ def run(
             note,
             rule_warning(check, limit),
             evidence_warning(check, population.draws, is_fitted=is_fitted),
+            clock_warning(population, settings, plan.first_slot),
             habits_warning(accounted.accountant),
         ):
             if warning is not None:

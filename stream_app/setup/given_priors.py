@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
+import numpy as np
+
+from models.calendar import DAY, Calendar, slot_of_cycle
 from models.prior_files import load_evidence, load_population
 from models.priors import Population, with_draws
 from models.releases import SensorRegistry
@@ -80,6 +84,55 @@ def rests_on(population: Population) -> str | None:
         return "their file does not say what they were fitted to"
     until = datetime.fromtimestamp(population.fitted.until_seconds, UTC)
     return f"fitted to traces until {until:%Y-%m-%d}"
+
+
+_QUARTERS = (0, 91, 182, 273)  # days, with and without summer time
+
+
+def other_clock(population: Population, settings: Settings, first_slot: int) -> tuple[str, str] | None:
+    """In words how steps differ from the windows that the priors were fitted to, and what mends it.
+
+    None where they do not, where it is not known, or where settings say nothing of when steps are.
+    """
+    fitted, step_seconds = population.fitted, settings.step_seconds
+    if fitted is None or not settings.model_fields_set & {"origin", "step_seconds"}:
+        return None
+    window = fitted.window_seconds
+    if window != step_seconds:
+        parts, rest = divmod(window, step_seconds)
+        finer = f"tallyguard priors finer --parts {parts} makes priors of such steps; or "
+        return (
+            f"a step lasts {step_seconds:,} s, and the priors were fitted to windows of {window:,} s",
+            f"{'' if rest or parts < 2 else finer}fit them with --window-seconds {step_seconds}",
+        )
+    if "origin" not in settings.model_fields_set:
+        return None
+    begin, zone = settings.origin_seconds, settings.timezone
+    calendar = None if zone is None else Calendar(zone, begin, step_seconds, first_slot)
+    cycles = {int(cycle) for cycle in np.unique(population.arrays.slots)} - {1}
+    for step, cycle in product((day * DAY // step_seconds for day in _QUARTERS), sorted(cycles)):
+        if fitted.timezone is None:
+            passed = begin - (0 if fitted.origin == "epoch" else int(fitted.origin))
+            theirs = (passed // step_seconds + step) % cycle
+        else:
+            by_theirs = Calendar(fitted.timezone, begin, step_seconds).from_monday(cycle)
+            theirs = slot_of_cycle(by_theirs.first_slot, step, cycle, by_theirs)
+        ours = slot_of_cycle(first_slot, step, cycle, calendar)
+        if ours != theirs:
+            when = datetime.fromtimestamp(begin + step * step_seconds, UTC)
+            clock = "leave timezone out" if fitted.timezone is None else f'set timezone = "{fitted.timezone}"'
+            return (
+                f"step {step:,}, {when:%Y-%m-%d %H:%M} UTC, is in slot {ours}, and in slot {theirs} of "
+                f"{cycle} as the priors were fitted",
+                clock if step else f"set first_slot = {theirs}",
+            )
+    return None
+
+
+def clock_warning(population: Population, settings: Settings, first_slot: int) -> str | None:
+    """The same as a sentence."""
+    how, mend = other_clock(population, settings, first_slot) or ("", "")
+    return f"{how}: ceilings hold for people who live by these steps; {mend}" if how else None
 
 
 def as_set(settings: Settings, population: Population) -> Population:
