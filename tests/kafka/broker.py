@@ -27,7 +27,7 @@ _QUIET = (
 
 def jars(version: str = VERSION) -> Path:
     """The folder of the broker's jars, outside the tree; skips by name where Maven cannot bring them."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "tallyguard" / f"kafka-{version}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.parent / "maven.lock"):  # Maven's own folder is not for two at a time
