@@ -167,8 +167,7 @@ class ReleasePlan:
         found, about, is_crowd = self.verdict, self.about, self.adversary == CROWD
         if found is None:
             return None
-        condition = "by priors that were refuted" if about.is_refuted else about.condition
-        said = answer_in_words(found, condition, about.times.when, in_crowd=is_crowd, of_plan=True)
+        said = answer_in_words(found, about.condition, about.times.when, in_crowd=is_crowd, of_plan=True)
         rule = whole_rule_in_words(about.limit, in_crowd=is_crowd)
         return {"answer": found.answer.value, "sentence": said, "rule": rule}
 

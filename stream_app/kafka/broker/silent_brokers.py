@@ -69,8 +69,10 @@ def resilient(made: Any, group_seconds: float = 0.0) -> Any:
 
     Its coordinator may take ``group_seconds`` to answer: who joins a group waits for the other members.
     """
+    client = made.client if isinstance(made, aiokafka.AIOKafkaProducer) else made._client
     if aiokafka.__version__.startswith(_PATCHED_VERSION):
-        client = made.client if isinstance(made, aiokafka.AIOKafkaProducer) else made._client
         client.__class__ = _Client
         client.attempts, client.asked_again_seconds, client.group_seconds = {}, {}, group_seconds
+    else:  # one limit for all: who joins must not give up before the others can have come
+        client._request_timeout_ms = max(client._request_timeout_ms, int(1000 * group_seconds))
     return made

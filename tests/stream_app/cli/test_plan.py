@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,12 @@ from stream_app.analysis.verdict import verdict_in_words, verdict_of
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
 from stream_app.watching.wording import DOWN, ceiling_in_words, shortened
-from stream_app.wire.messages import RiskSummary, StepDecision
+from stream_app.wire.messages import Activation, Reading, RiskSummary, StepDecision
 from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.decisions import deciding
 from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
+from tests.stream_app.watching.test_refuted_priors import verdict as refuting
 from tests.watching.page_text import PageText
 
 STEPS, LOCATIONS = 14, 8
@@ -57,6 +59,14 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return int(stop.value.code or 0)
 
 
+def messages_of(schedule: Sequence[Mapping[str, Any]], count: int = 7) -> list[Activation | Reading]:
+    """What sensors send in such a run, each as many people each time."""
+    announced = [activation(t, *step["sensors"]) for t, step in enumerate(schedule)]
+    return announced + [
+        reading(t, name, count) for t, step in enumerate(schedule) for name in step["sensors"]
+    ]
+
+
 def plan(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *more: object
 ) -> dict[str, Any]:
@@ -73,8 +83,7 @@ def test_a_plan_is_what_the_run_decides(
 ) -> None:
     planned = plan(files, monkeypatch, capsys, "--config", files / "settings.toml")
     schedule = json.loads((files / "schedule.json").read_text())["steps"]
-    messages = [activation(t, *step["sensors"]) for t, step in enumerate(schedule)]
-    messages += [reading(t, name, 7) for t, step in enumerate(schedule) for name in step["sensors"]]
+    messages = messages_of(schedule)
     budget = {"mechanism": "budget", "budget": {"share": 0.2, "added": 0.25}}
     run_on(
         files / "out",
@@ -175,8 +184,7 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
         sampled_above=0.05,
     )
     planned = plan_releases(given, tmp_path / "schedule.json", people)
-    messages = [activation(t, *names) for t, names in enumerate(sensors)]
-    messages += [reading(t, name, 7) for t, names in enumerate(sensors) for name in names]
+    messages = messages_of(steps)
     options = RunOptions(tmp_path / "out", schedule=tmp_path / "schedule.json")
     run(given, options, people, chunks=[lines_of(messages)])
     lines = (tmp_path / "out/risks.jsonl").read_bytes().splitlines()
@@ -202,27 +210,31 @@ def vary(files: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("crowd", [False, True], ids=["informed", "crowd"])
-@pytest.mark.parametrize("added", [0.01, 0.9])
+@pytest.mark.parametrize("kind", ["informed", "crowd", "refuted"])
+@pytest.mark.parametrize("limit", [{"added": 0.01}, {"added": 0.9}, {"risk": 0.999}], ids=str)
 def test_a_plan_answers_whether_a_rule_that_decides_nothing_is_kept_as_the_report_will(
-    files: Path, added: float, crowd: bool
+    files: Path, limit: dict[str, float], kind: str
 ) -> None:
     given = settings(
-        release={"mechanism": "raw", "budget": {"share": 0.2, "added": added}},
+        release={"mechanism": "raw", "budget": {"share": 0.2, **limit}},
         attack_draws=0,
-        **({"crowd": {"on": True}, "adversary": "crowd"} if crowd else {}),
+        **({"crowd": {"on": True}, "adversary": "crowd"} if kind == "crowd" else {}),
     )
+    if kind == "refuted":
+        given = given.model_copy(update={"priors_check": refuting()})
     planned = plan_releases(given, files / "schedule.json", population())
-    steps = json.loads((files / "schedule.json").read_text())["steps"]
-    messages = [activation(t, *step["sensors"]) for t, step in enumerate(steps)]
-    messages += [reading(t, name, 1) for t, step in enumerate(steps) for name in step["sensors"]]
+    messages = messages_of(json.loads((files / "schedule.json").read_text())["steps"], count=1)
     run(given, RunOptions(files / "out"), population(), chunks=[lines_of(messages)])
     log = read_run(files / "out")
     verdict, said = verdict_of(log), planned.verdict_as_json()
     assert planned.verdict == verdict.parts[0][1]
-    assert said is not None and said["answer"] == ("yes" if added > 0.5 else "no")
-    in_past = said["sentence"].replace(" are over", " were over").replace("nobody is", "nobody was")
-    assert in_past == verdict_in_words(verdict, log)
+    assert said is not None
+    if kind != "refuted" and "added" in limit:
+        assert said["answer"] == ("yes" if limit["added"] > 0.5 else "no")
+    of_run = verdict_in_words(verdict, log).replace("the records:", "the plan:")
+    assert said["sentence"] == of_run.replace(" was ", " is ").replace(" were ", " are ").replace(
+        "the priors are refuted", "the priors were refuted"
+    )
 
 
 def test_a_plan_says_its_answer(

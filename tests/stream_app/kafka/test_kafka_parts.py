@@ -751,6 +751,19 @@ async def _is_patched() -> bool:
     return isinstance(resilient(AIOKafkaConsumer())._client, _Client)
 
 
+def test_with_another_version_of_aiokafka_who_joins_a_group_is_as_patient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aiokafka.__version__", "0.15.0")
+
+    async def made() -> Any:
+        return resilient(AIOKafkaConsumer(request_timeout_ms=10_000), 20.0)._client
+
+    client = asyncio.run(made())
+    assert not isinstance(client, _Client)
+    assert client._request_timeout_ms == 20_000
+
+
 def test_a_silent_broker_is_asked_once_and_holds_up_no_other() -> None:
     """As aiokafka is, whoever waits for its connection would try once more, and the other would wait."""
     assert asyncio.run(_connections_to_silent_brokers()) == ([1, 2], [None] * 6, [1, 2])
