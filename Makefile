@@ -39,13 +39,14 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-# A first demo compiles what it needs and nothing else, in two processes: its page is up before that is done.
+# A first demo compiles what it needs and nothing else, in three processes: its page is up before that is done.
 demo: $(VENV)/installed-packages ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000 PAUSE=0.1)
-	@test -e $(VENV)/installed-runtime || { $(BIN)/python -m stream_app.starting.warm_up audit >/dev/null 2>&1 & }; \
+	@test -e $(VENV)/installed-runtime || for part in raw_audit noised_audit; do \
+		$(BIN)/python -m stream_app.starting.warm_up $$part >/dev/null 2>&1 & done; \
 	status=0; $(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE) || status=$$?; \
 	wait; exit $$status
 
-# What most tests need is compiled before, by two processes; each of a dozen would compile numba's own part of it.
+# What most tests need is compiled before, by some processes; each of a dozen would compile numba's own part of it.
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
 test: install-dev services $(VENV)/warmed-up ## every quick test, a sixth of the slow ones, and those that compare bits once more as a machine without AVX-512 sees them
 	@said=$$(mktemp); \

@@ -82,7 +82,7 @@ from accounting.exposure.step_information.renewal_kernel import renewal_informat
 from accounting.hmm.propagation import marginals, retreat
 from accounting.numerics import divergence_root
 from models.numerics.arrays import Flags, Floats, Integers, Integers32
-from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, jit, pjit, shared
 from models.priors.chain import ChainView, LocalChain, PopulationArrays, chain_view, is_labelled, slot_of
 
 _MOST_ENTRIES = 1 << 22  # of a table of the search: 32 MiB
@@ -254,6 +254,7 @@ class NoisedSuccess(NamedTuple):
     products: float
 
 
+@shared
 @jit
 def noised_success(
     raw: RawHorizon,

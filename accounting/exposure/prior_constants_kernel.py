@@ -18,7 +18,7 @@ from accounting.hmm.frontier.search_kernel import affordable_expansions, best_gu
 from accounting.hmm.log_space import log_sum
 from accounting.hmm.propagation import gap_matrices, largest_product, marginals, predict
 from models.numerics.arrays import Floats, Integers
-from models.numerics.jit import bare_jit, jit
+from models.numerics.jit import bare_jit, jit, shared
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 _1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
@@ -448,6 +448,7 @@ def _labelled_constants(person: LocalChain, steps: int, mistakes: int) -> PriorC
     return PriorConstants(GuessBounds(np.inf, np.inf, markov, _bound_of(searched, best)), best)
 
 
+@shared
 @jit
 def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bool) -> PriorConstants:
     """``q`` and the baseline of one person over a horizon of ``steps``.

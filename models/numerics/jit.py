@@ -19,7 +19,7 @@ import numba
 
 from models.numerics.compiling import announce_waiting
 from models.numerics.kernel_cache import KernelCache, NoCache, cache_of
-from models.numerics.linked import CalledCache, call_linked
+from models.numerics.linked import CalledCache, call_linked, call_shared
 from models.numerics.own_target import Dispatcher, compiling, own_jit
 from models.numerics.shipped import take_shipped
 from models.numerics.threads import in_threads
@@ -104,6 +104,15 @@ def bare_pjit(
 ) -> Callable[[Callable[Concatenate[int, int, P], None]], Callable[P, None]]:
     """A :func:`pjit` of a :func:`bare_jit`; with work arrays, make it a :func:`pjit` around a bare loop."""
     return lambda function: in_threads(count, least, bare_jit(function))
+
+
+def shared(kernel: F) -> F:
+    """Compile a kernel once that is large and has several callers: they call it and do not contain it.
+
+    It goes above :func:`jit` or :func:`bare_jit`, for kernels that compute for microseconds and more.
+    """
+    call_shared(kernel)
+    return kernel
 
 
 def inline(function: F) -> F:

@@ -47,6 +47,7 @@ _IMPORT = re.compile(rb"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILI
 _STAMP = re.compile(r"[0-9a-f]{16}")
 MARKER = ".kernels-of-tallyguard"
 """A file in each folder that was made here, and in no other: only such folders are ever removed."""
+_FORMAT = 2  # of what is kept of a kernel: versions with another would take turns to compile the same
 _OWN_FILES = (".nbi", ".nbc", ".lock")
 _UNUSED_SECONDS = 14 * 86_400  # older folders belong to sources that nobody runs any more
 
@@ -78,7 +79,7 @@ def source_stamp(path: Path, root: Path = _ROOT) -> str:
         each = waiting.pop()
         seen.add(each)
         waiting |= _imported(each, root) - seen
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    digest = hashlib.sha256(f"{_FORMAT} {numba.__version__} {llvmlite.__version__}".encode())
     for each in sorted(each for each in seen if _kernel_source(each)):
         name, source = os.path.relpath(each, root).encode(), _kernel_source(each)
         digest.update(b"%s\0%d\0" % (name, len(source)) + source)

@@ -1,10 +1,13 @@
-"""Kernels that other kernels call: LLVM code to link, without machine code of its own.
+"""Kernels that other kernels call: LLVM code to link, or machine code that is called where it is.
 
 numba compiles each kernel as if Python called it: with a wrapper that unpacks Python objects, and to machine
 code. Most of ours are called by other kernels only, which link their code, optimise the whole and compile
 that to machine code. So the code that callers link is compiled apart, without a wrapper, optimisation and
 machine code, and so is the code that it uses of numba. Compiling everything takes less than two thirds of the
 time. A kernel that Python calls is compiled as usual when Python calls it. See :mod:`models.numerics.jit`.
+
+A large kernel that several others call would be optimised once for each of them. It is *shared* instead: it
+has machine code, as if Python called it, and its callers have its name.
 
 numba would do so by https://github.com/numba/numba/pull/9566, which was never merged;
 https://github.com/numba/numba/issues/3328 asks for the same.
@@ -80,11 +83,39 @@ class _Linkable:
         self._environments = environments
 
 
-class _Kept(KeptResult):
+_shared_kernels: dict[str, SharedKernel] = {}
+_machine_code: dict[str, tuple[str, tuple[Any, ...]]] = {}  # by its symbol: whose it is, for which arguments
+
+
+class _KeptCaller(KeptResult):
+    """How code is cached that may call shared kernels: they are loaded before it.
+
+    A kernel that was compiled again since has another symbol; then so is its caller.
+    """
+
+    def reduce(self, data: Any) -> Any:
+        functions = data.library._final_module.functions
+        called = {each.name for each in functions if each.is_declaration} & _machine_code.keys()
+        return {symbol: _machine_code[symbol] for symbol in called}, super().reduce(data)  # type: ignore[no-untyped-call]
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        called, code = payload
+        for symbol, (name, args) in called.items():
+            _shared_kernels[name].compile(args)
+            if symbol not in _machine_code:
+                raise LookupError(f"{name} was compiled again")
+        return self.rebuild_code(target_context, code)
+
+    def rebuild_code(self, target_context: Any, code: Any) -> Any:
+        """The code as numba keeps it, once what it calls is there."""
+        return super().rebuild(target_context, code)  # type: ignore[no-untyped-call]
+
+
+class _Kept(_KeptCaller):
     """How a :class:`_Linkable` is cached."""
 
-    def rebuild(self, target_context: Any, payload: Any) -> _Linkable:
-        state, described, environment, signature, *_, referenced = payload
+    def rebuild_code(self, target_context: Any, code: Any) -> _Linkable:
+        state, described, environment, signature, *_, referenced = code
         library = Library.kept(target_context.codegen(), state)
         return _Linkable(library, described, signature, (environment, referenced))
 
@@ -93,7 +124,7 @@ class _LinkableCache(KernelCache):
     _impl_class = _Kept  # type: ignore[assignment]
 
 
-class _KeptOfCalled(KeptResult):
+class _KeptOfCalled(_KeptCaller):
     """How a kernel that Python calls is cached: its machine code only.
 
     numba also writes the code that others would link, which took a fifth of a worker's start to read, and
@@ -103,7 +134,7 @@ class _KeptOfCalled(KeptResult):
     def reduce(self, data: Any) -> Any:
         entry = data.fndesc.llvm_cpython_wrapper_name
         data.library._shared_module = llvm.parse_assembly(f'define void @"{entry}"() {{ ret void }}')
-        return super().reduce(data)  # type: ignore[no-untyped-call]
+        return super().reduce(data)
 
 
 class CalledCache(KernelCache):
@@ -112,8 +143,51 @@ class CalledCache(KernelCache):
     _impl_class = _KeptOfCalled  # type: ignore[assignment]
 
 
-class LinkedKernel:
+class _CalledKernel:
     """Takes the place of a numba dispatcher where another kernel calls the kernel."""
+
+    py_func: Any
+    _compiler: Any
+
+    def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The dispatcher's answer while numba infers the types of a caller.
+
+        Numbers written in a call are taken as any number: each would be compiled for itself.
+        """
+        pysig, args = self._compiler.fold_argument_types(args, kws)
+        args = tuple(map(types.unliteral, args))
+        name, signature = self.py_func.__name__, self.compile(args)
+        template = make_concrete_template(name, key=name, signatures=[signature])  # type: ignore[no-untyped-call]
+        return template, pysig, args, {}
+
+    def compile(self, args: tuple[Any, ...]) -> Any:
+        """The signature for arguments of these types, once there is code for them."""
+        raise NotImplementedError
+
+
+class SharedKernel(_CalledKernel):
+    """A kernel that Python calls, where another kernel calls its machine code."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher, self._compiler = dispatcher, dispatcher._compiler
+        self.py_func = dispatcher.py_func
+        self._name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+        _shared_kernels[self._name] = self
+
+    def get_overload(self, args: Any) -> Any:
+        """The key under which the target knows the code for these arguments."""
+        return self._dispatcher.overloads[tuple(args)].entry_point
+
+    def compile(self, args: tuple[Any, ...]) -> Any:
+        """Compile or load the code for these arguments, as where Python calls it."""
+        self._dispatcher.compile(args)
+        code = self._dispatcher.overloads[args]
+        _machine_code[code.fndesc.mangled_name] = (self._name, args)
+        return code.signature
+
+
+class LinkedKernel(_CalledKernel):
+    """A kernel of which its callers contain the code."""
 
     def __init__(self, dispatcher: Any) -> None:
         """Compiles nothing yet. The code is cached under a name of its own, ending in ``.linked``."""
@@ -134,28 +208,15 @@ class LinkedKernel:
         self._cache: Any = None
         self._known: dict[tuple[Any, ...], _Linkable] = {}
 
-    def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """The dispatcher's answer while numba infers the types of a caller.
-
-        Numbers written in a call are taken as any number: each would be compiled for itself.
-        """
-        pysig, args = self._compiler.fold_argument_types(args, kws)
-        args = tuple(map(types.unliteral, args))
-        self.compile(args)
-        name = self.py_func.__name__
-        signatures = [each.signature for each in self._known.values()]
-        template = make_concrete_template(name, key=name, signatures=signatures)  # type: ignore[no-untyped-call]
-        return template, pysig, args, {}
-
     def get_overload(self, args: Any) -> Any:
         """The key under which the target knows the code for these arguments."""
         return self._known[tuple(args)]
 
-    def compile(self, args: tuple[Any, ...]) -> None:
+    def compile(self, args: tuple[Any, ...]) -> Any:
         """Compile or load the code for these arguments, and register it with the target."""
         with global_compiler_lock:
             if args in self._known:
-                return
+                return self._known[args].signature
             found = self._cache.load_overload(args, self._target)
             if found is None:
                 with event.trigger_event("numba:compile", data={"dispatcher": self, "args": args}):
@@ -165,6 +226,7 @@ class LinkedKernel:
                 found = _Linkable(made.library, made.fndesc, made.signature, environments)
             self._target.insert_user_function(found, found.described, [found.library])
             self._known[args] = found
+            return found.signature
 
 
 def call_linked(dispatcher: Any, compile_once: Callable[[Any, type[KernelCache]], None]) -> None:
@@ -180,3 +242,9 @@ def call_linked(dispatcher: Any, compile_once: Callable[[Any, type[KernelCache]]
 
     dispatcher.get_call_template = lambda args, kws: of_callers().get_call_template(args, kws)
     dispatcher.get_overload = lambda args: of_callers().get_overload(args)
+
+
+def call_shared(dispatcher: Any) -> None:
+    """Let kernels that call this one call its machine code."""
+    shared = SharedKernel(dispatcher)
+    dispatcher.get_call_template, dispatcher.get_overload = shared.get_call_template, shared.get_overload

@@ -101,6 +101,10 @@ class _Context(CPUContext):
         super().load_additional_registries()
         self.install_registry(OWN_CODE)
 
+    def insert_user_function(self, func: Any, fndesc: Any, libs: Any = ()) -> None:
+        """A caller contains code that has no machine code of its own, and calls what has some where it is."""
+        super().insert_user_function(func, fndesc, [each for each in libs if isinstance(each, Library)])
+
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> Any:
         return entry_of(library, fndesc, env) or super().get_executable(library, fndesc, env)
 

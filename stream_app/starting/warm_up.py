@@ -1,7 +1,7 @@
 """Compiles the kernels a run needs, once a machine; installing does it.
 
-``python -m stream_app.starting.warm_up [PART ...]`` compiles everything, or some parts. Two processes share
-the work: what one has compiled the other loads.
+``python -m stream_app.starting.warm_up [PART ...]`` compiles everything, or some parts. Some processes share
+the work: what one has compiled the others load, and while two wait for what a third compiles others go on.
 """
 
 from __future__ import annotations
@@ -10,45 +10,57 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from accounting.audit import audit_exposure
+from accounting.bounds import Effort, Question
+from accounting.bounds.noised import SANDWICH
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings, RiskBudget
-from models.prior_files import load_population
 from models.priors import ChainView, Population
 from models.releases import Schedule
 from stream_app.analysis.planning import plan_releases
+from stream_app.city import CityOptions, build_city
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, ReleaseSettings
 from stream_app.setup.settings import Settings
 from stream_app.starting.connect import MESSAGES, write_counts
 from stream_app.starting.connect.guess import read_counts
-from stream_app.starting.demo import Scenario, run_demo
+from stream_app.starting.demo import prepare, run_demo, write_audit_schedule
 
 _TIGHT = BudgetSettings(added=0.01, habits="apart")
 
 
 def main() -> None:
-    """Run the smallest demo, plan its day under a risk budget, and throw the results away."""
-    other = subprocess.Popen([sys.executable, "-m", "stream_app.starting.warm_up", *PARTS])
-    with other, tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "demo"
+    """Run the smallest demo, and throw the results away."""
+    with ExitStack() as until_done:
+        for part in PARTS:
+            other = [sys.executable, "-m", "stream_app.starting.warm_up", part]
+            until_done.enter_context(subprocess.Popen(other))
+        output = Path(until_done.enter_context(tempfile.TemporaryDirectory())) / "demo"
         run_demo(
             output=output, steps=12, people=30, seconds_per_step=0.0, listen="", announce=lambda text: None
         )
-        scenario = Scenario(output)
-        release = ReleaseSettings(mechanism=BUDGET, budget=_TIGHT)
-        settings = Settings(release=release, sensors=scenario.sensors)
-        plan_releases(settings, scenario.schedule, load_population(scenario.priors))
 
 
-def compile_audit() -> None:
-    """One person's bounds: what a report explains its most exposed people with."""
+def compile_raw_audit() -> None:
+    """One person's bounds where counts are published as they are."""
+    audit_exposure(_exposure(Schedule.raw([[1]] * 3)), 1)
+
+
+def compile_noised_audit() -> None:
+    """One person's bounds through noise; first one that takes long and waits for nothing of the others."""
+    exposure = _exposure(Schedule.gaussian([[1]] * 3, 2.0))
+    SANDWICH.compute(Question(exposure, 1, Effort()))
+    audit_exposure(exposure, 1)
+
+
+def _exposure(schedule: Schedule) -> Exposure:
     places = np.arange(2, dtype=np.int32)
     columns = np.array([[0, 2, 4]], dtype=np.int32)
     chain = ChainView(
@@ -59,9 +71,7 @@ def compile_audit() -> None:
         np.full(4, 0.5),
         np.empty((0, 3), dtype=np.int32),
     )
-    for schedule in (Schedule.raw([[1]] * 3), Schedule.gaussian([[1]] * 3, 2.0)):
-        observations = tuple(observe(step, 2) for step in schedule.steps)
-        audit_exposure(Exposure(chain, chain.start[0], 0, observations), 1)
+    return Exposure(chain, chain.start[0], 0, tuple(observe(step, 2) for step in schedule.steps))
 
 
 def compile_decisions() -> None:
@@ -75,6 +85,17 @@ def compile_decisions() -> None:
         accountant.apply(step)
 
 
+def compile_plan() -> None:
+    """A plan of a demo's day under a risk budget."""
+    with tempfile.TemporaryDirectory() as folder:
+        city = build_city(CityOptions(people=30))
+        scenario = prepare(Path(folder) / "demo", city)
+        write_audit_schedule(scenario, city, 12)
+        release = ReleaseSettings(mechanism=BUDGET, budget=_TIGHT)
+        settings = Settings(release=release, sensors=scenario.sensors)
+        plan_releases(settings, scenario.schedule, city.population)
+
+
 def compile_archives() -> None:
     """An archive of two hours, as messages."""
     with tempfile.TemporaryDirectory() as folder:
@@ -84,11 +105,13 @@ def compile_archives() -> None:
 
 
 PARTS: Mapping[str, Callable[[], None]] = {
-    "audit": compile_audit,
+    "raw_audit": compile_raw_audit,
+    "noised_audit": compile_noised_audit,
+    "plan": compile_plan,
     "decisions": compile_decisions,
     "archives": compile_archives,
 }
-"""What the one process comes to late; the other begins with it."""
+"""What the first process comes to late; others begin with it."""
 
 
 if __name__ == "__main__":

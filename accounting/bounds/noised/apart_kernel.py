@@ -43,7 +43,7 @@ from accounting.bounds.patterns.frontier_kernel import (
 )
 from accounting.exposure.step_information.likelihood_levels import LevelTables, OwnChannels
 from models.numerics.arrays import Flags, Floats, Integers
-from models.numerics.jit import bare_jit, jit
+from models.numerics.jit import bare_jit, jit, shared
 
 SHOWN = 1e-8  # probability with which a count may be shown as it is: to be added to the bound
 _MOST_SCORES = 64
@@ -210,6 +210,7 @@ def _go_down(line: _Line, tilt: float, log_gamma: float, least: Floats, lowest: 
         log_gamma += -step if slope > 0.0 else step
 
 
+@shared
 @jit
 def told_apart(asked: FrontierQuestion, hits: Flags, time: Integers, cover: Flags, shift: Floats) -> float:
     """Bound on the success of who sees the sensor-steps behind ``hits`` (T, K), and the laws outside.

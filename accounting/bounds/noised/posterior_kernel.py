@@ -39,7 +39,7 @@ from accounting.hmm.frontier.search_kernel import (
 )
 from accounting.hmm.propagation import dot, marginals, predict, retreat
 from models.numerics.arrays import Floats, Integers, Integers32, Words
-from models.numerics.jit import bare_jit, inline, jit, pjit
+from models.numerics.jit import bare_jit, inline, jit, pjit, shared
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
@@ -237,6 +237,7 @@ def success_by_search(
     return Success(min(1.0, found.bound), found.attained, _unmoved(inside, horizon.guess, work))
 
 
+@shared
 @jit
 def success_given(
     person: LocalChain, likelihood: Floats, horizon: LogHorizon, work: PosteriorWork

@@ -61,7 +61,7 @@ from accounting.hmm.frontier.search_kernel import (
 )
 from accounting.hmm.propagation import predict, retreat
 from models.numerics.arrays import Flags, Floats, Integers
-from models.numerics.jit import bare_jit, inline, jit
+from models.numerics.jit import bare_jit, inline, jit, shared
 from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 _BEYOND, _BEYOND_FLAT = 0.05, 0.01  # weight beyond the first values that are kept; the same of much noise
@@ -1263,6 +1263,7 @@ def history_laws(
     return space[:count].copy()
 
 
+@shared
 @jit
 def sandwich_success(
     window: Window, signals: OwnSignals, laws: Floats, limits: Limits

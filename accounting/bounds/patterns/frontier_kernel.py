@@ -55,7 +55,7 @@ from accounting.hmm.frontier.shown_once_kernel import (
 )
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.arrays import Flags, Floats, Integers
-from models.numerics.jit import bare_jit, inline, jit
+from models.numerics.jit import bare_jit, inline, jit, shared
 from models.priors.chain import LocalChain, Rows, is_labelled, mistake_cost, slot_of
 
 _TOLERANCE = 2.5e-3  # of success, over the square of the vectors: with 16 a segment may be off by 1e-5
@@ -466,6 +466,7 @@ def frontier_of(asked: FrontierQuestion, channels: OwnChannels) -> float:
     return frontier_in_sight(asked, _sight(channels, asked.marginal.shape[0], asked.marginal.shape[1]))
 
 
+@shared
 @jit
 def frontier_in_sight(asked: FrontierQuestion, sight: Sight) -> float:
     """:func:`frontier_of` channels of any kind."""
@@ -479,6 +480,7 @@ def frontier_in_sight(asked: FrontierQuestion, sight: Sight) -> float:
     return min(1.0, total * (1.0 + _ROUNDING))
 
 
+@shared
 @jit
 def frontier_by_score(asked: FrontierQuestion, channels: OwnChannels, scores: Scores) -> Floats:
     """What is won with each law and score, (R, N), of channels with one level."""

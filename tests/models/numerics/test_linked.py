@@ -1,4 +1,4 @@
-"""Kernels that kernels call: linked, without an entry and machine code of their own."""
+"""Kernels that kernels call: linked, without an entry and machine code of their own, or shared."""
 
 from __future__ import annotations
 
@@ -151,3 +151,38 @@ def test_a_caller_compiled_later_links_what_was_kept(tmp_path: Path) -> None:
         "3.333333333333333",
     ]
     assert compiled("print(kernels.doubled(np.ones(2)))") == ["doubled", "total.linked", "6.666666666666666"]
+
+
+@pytest.mark.slow
+def test_a_shared_kernel_has_machine_code_that_its_callers_call(tmp_path: Path) -> None:
+    """It is compiled once, kept, and loaded before its callers; who called what was compiled again since is
+    compiled again, as the code has another name then."""
+    shared = KERNELS.replace("import bare_jit, jit", "import bare_jit, jit, shared")
+    for kernel in ("@bare_jit\ndef share(", "@jit\ndef shares("):
+        assert kernel in shared
+        shared = shared.replace(kernel, f"@shared\n{kernel}")
+    (tmp_path / "kernels.py").write_text(shared)
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path}
+    use = USE.replace(
+        "print(sum(",
+        "library = total.overloads[total.signatures[0]].library\n"
+        "print(any('share' in each.name for each in library.get_defined_functions()))\n"
+        "print(sum(",
+    )
+
+    def said() -> list[str]:
+        run = [sys.executable, "-c", use]
+        return subprocess.run(
+            run, env=environment, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+
+    compiled, loaded = said(), said()
+    (index,) = (tmp_path / "cache").rglob("kernels.share-*.nbi")
+    index.unlink()
+    compiled_again, loaded_again = said(), said()
+    for lines in (compiled, loaded, compiled_again, loaded_again):
+        assert lines[:3] == compiled[:3]
+        assert lines[1] == "('at most 3 values, got', 4)"
+    assert (compiled[3], compiled_again[3]) == ("False", "False")
+    assert [lines[-1] for lines in (compiled, loaded, compiled_again, loaded_again)] == ["10", "0", "10", "0"]
