@@ -190,11 +190,12 @@ def test_a_module_of_the_users_own_with_one_of_our_names_is_named(tmp_path: Path
 def run_alone(
     site: Path, code: str, missing: Sequence[str] = ENGINE + NOTEBOOK, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """In a fresh interpreter that finds a folder's packages in place of this repository."""
+    """In a fresh interpreter that finds a folder's packages and kernels in place of this repository's."""
+    others = {name: value for name, value in os.environ.items() if name != VARIABLE}
     return subprocess.run(
         [sys.executable, "-c", ALONE + code, str(site), str(ROOT), " ".join(missing)],
         cwd=site,
-        env=os.environ | {"MPLBACKEND": "agg"} | variables,
+        env=others | {"MPLBACKEND": "agg"} | variables,
         capture_output=True,
         text=True,
         check=False,
