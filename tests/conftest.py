@@ -19,14 +19,14 @@ settings.load_profile("any machine")
 gc.set_threshold(100_000, 20, 100)
 
 # Tests of brokers other than Kafka wait for clocks and answers: one process does, or at times all would.
-WAITING = "tests/stream_app/starting/brokers/"
+BROKERS = "tests/stream_app/starting/brokers/"
 # Each takes minutes in one process. Those on Kafka wait most of the time: they begin at once, while others
 # compute. A process takes up to two tests ahead: what computes for minutes must not stand before who waits.
 LONG = (
     "tests/kafka/regions/",  # and with them all that share its broker
     "tests/kafka/faults/",
     "tests/kafka/",
-    WAITING,
+    BROKERS,
     "tests/accounting/test_array_indices.py",
 )
 
@@ -103,9 +103,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in waiting]
     try_a_part({item.obj for item in items if is_hypothesis_test(getattr(item, "obj", None))})
     for item in items:
-        is_waiting = _file(item).startswith(WAITING)
-        if (is_waiting or item in sharing) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(WAITING if is_waiting else _file(item)))
+        has_broker = _file(item).startswith(BROKERS)
+        if (has_broker or item in sharing) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(BROKERS if has_broker else _file(item)))
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
 

@@ -143,30 +143,24 @@ class CalledCache(KernelCache):
     _impl_class = _KeptOfCalled  # type: ignore[assignment]
 
 
-class _CalledKernel:
-    """Takes the place of a numba dispatcher where another kernel calls the kernel."""
+def _call_template(
+    kernel: LinkedKernel | SharedKernel, args: Any, kws: Any
+) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """A kernel's answer in place of its dispatcher, while numba infers the types of a caller.
 
-    py_func: Any
-    _compiler: Any
-
-    def get_call_template(self, args: Any, kws: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """The dispatcher's answer while numba infers the types of a caller.
-
-        Numbers written in a call are taken as any number: each would be compiled for itself.
-        """
-        pysig, args = self._compiler.fold_argument_types(args, kws)
-        args = tuple(map(types.unliteral, args))
-        name, signature = self.py_func.__name__, self.compile(args)
-        template = make_concrete_template(name, key=name, signatures=[signature])  # type: ignore[no-untyped-call]
-        return template, pysig, args, {}
-
-    def compile(self, args: tuple[Any, ...]) -> Any:
-        """The signature for arguments of these types, once there is code for them."""
-        raise NotImplementedError
+    Numbers written in a call are taken as any number: each would be compiled for itself.
+    """
+    pysig, args = kernel._compiler.fold_argument_types(args, kws)
+    args = tuple(map(types.unliteral, args))
+    name, signature = kernel.py_func.__name__, kernel.compile(args)
+    template = make_concrete_template(name, key=name, signatures=[signature])  # type: ignore[no-untyped-call]
+    return template, pysig, args, {}
 
 
-class SharedKernel(_CalledKernel):
-    """A kernel that Python calls, where another kernel calls its machine code."""
+class SharedKernel:
+    """Takes the place of a numba dispatcher where another kernel calls the kernel's machine code."""
+
+    get_call_template = _call_template
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher, self._compiler = dispatcher, dispatcher._compiler
@@ -186,8 +180,10 @@ class SharedKernel(_CalledKernel):
         return code.signature
 
 
-class LinkedKernel(_CalledKernel):
-    """A kernel of which its callers contain the code."""
+class LinkedKernel:
+    """Takes the place of a numba dispatcher where another kernel contains the kernel's code."""
+
+    get_call_template = _call_template
 
     def __init__(self, dispatcher: Any) -> None:
         """Compiles nothing yet. The code is cached under a name of its own, ending in ``.linked``."""

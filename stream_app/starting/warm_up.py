@@ -116,6 +116,8 @@ PARTS: Mapping[str, Callable[[], None]] = {
 
 if __name__ == "__main__":
     for part in sys.argv[1:]:
+        if part not in PARTS:
+            sys.exit(f"a part must be one of {', '.join(PARTS)}, got {part!r}; leave it out for all")
         PARTS[part]()
     if not sys.argv[1:]:
         main()
