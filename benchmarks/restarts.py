@@ -42,7 +42,7 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import people_of
-from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
+from stream_app.kafka.release.release_log import PROGRESS_KEY, Progress
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
 from stream_app.setup.run_folder.durable import digests_of, load_sealed, seal, whole_lines

@@ -73,6 +73,7 @@ from stream_app.steps import (
     TierContinuation,
     TotalsFile,
     make_plan,
+    resume,
 )
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, Observers
@@ -327,10 +328,7 @@ def restore_engine(
         people,
         devices=devices,
     )
-    engine.resume(journal.last_commit, spent)
-    if window.first_revisable < window.next_step:
-        decided = journal.accounted(window.first_revisable)
-        engine.recall(read(each).schedule for each in decided)
+    resume(engine, journal, read, spent)
     return engine
 
 

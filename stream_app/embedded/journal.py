@@ -344,9 +344,24 @@ class Journal:
         """What held from which step on, who said so and why."""
         return self._record.entries
 
-    def accounted(self, first: int = 0) -> Iterator[StepDecision]:
-        """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
-        yield from _parsed(StepDecision, self._files[DECISIONS].path, first, self.last_commit.next_step)
+    @property
+    def position(self) -> Commit:
+        """The last commit."""
+        return self.last_commit
+
+    def decisions(self, first: int, until: int) -> Iterator[StepDecision]:
+        """What was decided on the steps ``first..until - 1``."""
+        if first < until:  # else the whole file would be passed over
+            yield from _parsed(StepDecision, self._files[DECISIONS].path, first, until)
+
+    def wrong(self, found: str) -> OutputError:
+        """See :meth:`stream_app.steps.Log.wrong`."""
+        steps = self.last_commit.next_step
+        return OutputError(
+            f"progress.json must hold the privacy account of the {steps} steps in decisions.jsonl",
+            found,
+            restoring("decisions.jsonl and progress.json"),
+        )
 
     def keep(self, log: str, written: BaseMessage | bytes) -> None:
         """Keep a message, or whole lines, for the next commit; tiers get their part of what is published."""
@@ -361,7 +376,7 @@ class Journal:
 
     def commit(
         self,
-        reached: Commit,
+        reached: Mapping[str, Any],
         changed: Mapping[int, SavedStep | None] | None = None,
         *,
         whole: bool = False,
@@ -369,9 +384,9 @@ class Journal:
     ) -> None:
         """Make durable everything handled so far, all or nothing; a restart continues here.
 
-        ``changed`` are the open steps that changed since the last commit, None for a forgotten one;
-        ``reached.window`` has all else of the window. ``whole`` leaves one document, as a run does at its
-        end; with ``may_wait`` somebody waits for what is published, and not for tidying up.
+        ``reached`` are the fields of the commit that changed, of which ``window`` has all but the open steps:
+        ``changed`` are those that did, None for a forgotten one. ``whole`` leaves one document, as a run does
+        at its end; with ``may_wait`` somebody waits for what is published, and not for tidying up.
         """
         note = None
         for name, file in self._files.items():
@@ -385,8 +400,9 @@ class Journal:
         files = {name: file for name, file in self._files.items() if name != REVISED or file.end}
         lengths = {name: file.end for name, file in files.items()}
         digests = {name: file.digest for name, file in files.items()}
-        found = {"lengths": lengths, "digests": digests, "record": self._record.head}
-        self.last_commit = commit = reached.model_copy(update=found)
+        found = {**reached, "lengths": lengths, "digests": digests, "record": self._record.head}
+        # copied, as making one anew takes long
+        self.last_commit = commit = self.last_commit.model_copy(update=found)
         said = {name: getattr(commit, name) for name in _WRITTEN}
         if commit.devices:
             said["devices"] = commit.devices
@@ -399,7 +415,7 @@ class Journal:
         logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
         private = [REJECTED, *([RELEASES, REVISED] if self._tiers else [])]
         self._record.end(commit.next_step, outcome, logs, private)
-        self.commit(commit, whole=True)
+        self.commit({}, whole=True)
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""

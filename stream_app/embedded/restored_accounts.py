@@ -16,12 +16,12 @@ from models.priors import Population
 from models.releases import StepSchedule
 from models.text import parse_json
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.exceptions import DiskFullError, OutputError, restoring
+from stream_app.exceptions import DiskFullError
 from stream_app.setup.run_folder.durable import SECRET_MODE, digests_of, replace_file, whole_lines
 from stream_app.setup.run_folder.people_record import renewed_at
 from stream_app.setup.run_folder.record import Entry
 from stream_app.setup.settings import Settings
-from stream_app.steps import Accounts, PeopleAccounts, Spent, snapshot_basis
+from stream_app.steps import Accounts, PeopleAccounts, Spent, carried, charge_rest, snapshot_basis
 from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer
 from stream_app.wire import StepDecision
@@ -114,11 +114,8 @@ class SnapshotCache:
         }
 
 
-# Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
-#
-# What was spent is part of the commit, so a start reads no step for it. Read from the log are only the steps
-# that the accounts do not know yet, those of the last horizon, which observers look back at, and those that
-# the attack looks back at.
+# Bringing people to the journal's last commit. Read from the log are only the steps that the accounts do not
+# know yet, those of the last horizon, which observers look back at, and those that the attack looks back at.
 
 
 def reveal_renewed(accounts: Accounts, folder: Path, entries: Iterable[Entry], step: int) -> None:
@@ -142,36 +139,21 @@ def restore_accounts(
 ) -> Spent:
     """Apply the decisions before the last commit that the accounts lack; what all of them have spent.
 
-    ``note`` gets each step that is read, and ``read`` takes a decision of the log; ``days`` are those of
-    bounds over a day. :class:`OutputError` where
-    what the commit has spent is not that of the logged steps.
+    ``note`` gets the last step, and ``read`` takes a decision of the log; ``days`` are those of bounds over a
+    day.
     """
-    commit, settings = journal.last_commit, people.accountant.settings
-    recent = max(0, commit.next_step - settings.horizon)
-    last = None
-    if commit.next_step:
-        last = next(map(read, journal.accounted(commit.next_step - 1))).schedule
-    try:
-        spent = Spent.carried(commit, last)
-    except ValueError as error:
-        raise OutputError(
-            f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
-            "that of others",
-            restoring("decisions.jsonl and progress.json"),
-        ) from error
-    spent.account.open(groups, days)
-    first = min(recent, people.first_to_restore, spent.next_step)
+    spent, until = carried(journal, read, note), journal.position.next_step
+    recent = max(0, until - people.accountant.settings.horizon)
     reveal = partial(reveal_renewed, people.accounts, folder, journal.record)
-    for decided in map(read, journal.accounted(first)):
-        schedule = decided.schedule
-        note(schedule)
-        if schedule.step == people.next_step:
-            reveal(schedule.step)
+    for decided in map(read, journal.decisions(min(recent, people.first_to_restore), until)):
+        step = decided.schedule.step
+        if step == people.next_step:
+            reveal(step)
         people.restore([decided])
-        spent.charge(schedule)
-        if schedule.step >= recent:
+        if step >= recent:
             observer.restored(decided.accounted)
     reveal(people.next_step)
+    charge_rest(spent, journal, read, groups, days)
     observer.carried(spent.account)
     return spent
 

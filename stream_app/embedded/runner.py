@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from stream_app.embedded.journal import Journal
 from stream_app.exceptions import AccountingFailedError, InputError
-from stream_app.setup.run_folder.progress import QUALITY, REJECTED, REVISED, RISKS
+from stream_app.setup.run_folder.progress import REVISED, RISKS
 from stream_app.steps import (
     Backlog,
     ClosedStep,
     DeviceWatch,
     Origin,
     PeopleAccounts,
+    Results,
     RiskWriter,
     StepClock,
     StepEngine,
@@ -109,7 +110,7 @@ class RunReport:
     steps: int
     next_step: int
     lines: int
-    rejected: Mapping[str, int]
+    rejected: Mapping[Reason, int]
     reason: str
     seconds: float
     bytes_written: Mapping[str, int]
@@ -156,8 +157,8 @@ class EmbeddedRunner:
         self._observer = observer
         self._snapshot = snapshot
         self._together = together
-        self._closed: list[ClosedStep] = []  # which nobody was told of
-        self._rejected: Counter[str] = Counter()
+        self._results = Results(journal)
+        self._rejected: Counter[Reason] = Counter()
         self._steps = self._lines = self._messages_taken = 0
         self._next_look, self._has_warned = FIRST_LOOK, False
         self._committed_at = clock.monotonic_seconds()
@@ -240,7 +241,8 @@ class EmbeddedRunner:
     def _warn_of_refusals(self) -> None:
         """Say once, as early as it shows, that most of the input is refused."""
         waiting = self._engine.intake.window.waiting_count
-        sentence = mostly_refused(self._messages_taken, self._rejected, waiting)
+        refused = self._rejected + self._results.refused
+        sentence = mostly_refused(self._messages_taken, refused, waiting)
         if sentence is not None and not self._has_warned:
             self._has_warned = True
             logger.warning("%s (each message with its own hint: rejected.jsonl)", sentence)
@@ -276,29 +278,18 @@ class EmbeddedRunner:
         content = message.content
         self._messages_taken += len(content.counts) if isinstance(content, Readings) else 1
         if isinstance(content, Rejected):
-            self._reject(content)
+            self._results.refuse((content,))
             return
         receipt = self._engine.receive(content, message.origin)
-        for outcome in dict.fromkeys(receipt.outcomes):
-            self._observer.received(outcome, receipt.outcomes.count(outcome))
-        for rejected in receipt.rejected:
-            self._reject(rejected)
+        self._results.receive(receipt)
         if not receipt.rejected or all(each.reason in PRIVATE_REASONS for each in receipt.rejected):
             self._backlog.received(self._received_at)
-
-    def _reject(self, rejected: Rejected) -> None:
-        """Write a dead letter; those with a private reason are not counted, as a total would show a count."""
-        self._journal.keep(REJECTED, rejected)
-        if rejected.reason not in PRIVATE_REASONS:
-            self._rejected[rejected.reason.value] += 1
-            self._observer.rejected(rejected.reason)
-        logger.debug("rejected %s: %s", rejected.source, rejected.reason.value)
 
     def _close_due(self, is_stopped: Callable[[], bool]) -> None:
         """Close every step that is due; a request to stop takes effect after the current step."""
         while (closed := self._engine.close_next()) is not None:
             self._keep(closed)
-            if len(self._closed) >= self._together:
+            if len(self._results.events) >= self._together:
                 self._commit(may_wait=True)
             self._commit_sometimes()
             if is_stopped():
@@ -306,18 +297,11 @@ class EmbeddedRunner:
 
     def _keep(self, closed: ClosedStep) -> None:
         """Keep all that follows from a step for the next commit."""
-        for log, message in closed.messages():
-            self._journal.keep(log, message)
+        self._results.close(closed, self._view.people)
         if self._view.people:  # named for the owner's file only: observers get the summary without names
             for block in self._people.written(closed.summary, self._risks):
-                self._journal.keep(RISKS, block)
-        for rejected in closed.rejected:
-            self._reject(rejected)
-        for finding in closed.findings:
-            self._journal.keep(QUALITY, finding)
-        DeviceWatch.warn(closed.findings, "quality.jsonl")
+                self._results.keep(RISKS, block)
         self._steps += 1
-        self._closed.append(closed)
 
     def _show_devices(self) -> None:
         """Tell observers which devices seem broken now."""
@@ -330,9 +314,8 @@ class EmbeddedRunner:
         self._close_due(is_stopped)
         if not self._engine.is_due():
             for release in self._engine.take_revised():
-                self._journal.keep(REVISED, release)
-            for rejected in self._engine.drain():
-                self._reject(rejected)
+                self._results.keep(REVISED, release)
+            self._results.refuse(self._engine.drain())
 
     def _commit_sometimes(self) -> None:
         """Commit the position, and tidy up, when that is some time ago."""
@@ -345,14 +328,12 @@ class EmbeddedRunner:
         if self._step_clock.has_ticks:
             self._observer.clock_read(self._time.off)
         lines, window = self._messages.lines, self._engine.intake.window
-        at = {"position": vars(lines.reached), "marks": lines.marks, **self._engine.position()}
-        reached = self._journal.last_commit.model_copy(update=at)  # whose construction would take long
+        reached = {"position": vars(lines.reached), "marks": lines.marks, **self._engine.position()}
         self._journal.commit(reached, window.take_changed(), whole=is_last, may_wait=may_wait)
-        for closed in self._closed:
-            latency_seconds = self._clock.monotonic_seconds() - self._received_at
-            lag_steps = max(window.watermark - closed.schedule.step, 0)
-            self._observer.closed(closed.event(self._view.people, latency_seconds, lag_steps))
-        if any(closed.findings for closed in self._closed):
+        done, self._results = self._results, Results(self._journal)
+        self._rejected.update(done.refused)
+        done.tell(self._observer, self._clock.monotonic_seconds() - self._received_at, window.watermark)
+        if done.findings:
+            DeviceWatch.warn(done.findings, "quality.jsonl")
             self._show_devices()
-        self._closed.clear()
         self._snapshot(self._clock.monotonic_seconds())

@@ -14,6 +14,7 @@ from stream_app.steps.engine import (
 )
 from stream_app.steps.intake import Intake, refuse_waiting
 from stream_app.steps.intervals import Intervals
+from stream_app.steps.log import Log, Results, carried, charge_rest, resume
 from stream_app.steps.plan import (
     KeyedPublisher,
     Plan,

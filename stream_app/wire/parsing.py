@@ -46,17 +46,17 @@ _REMEDIES = {
 }
 
 
-def mostly_refused(lines: int, rejected: Mapping[str, int], waiting: int = 0) -> str | None:
+def mostly_refused(lines: int, rejected: Mapping[Reason, int], waiting: int = 0) -> str | None:
     """The most frequent reason and its remedy, if more than half of the lines are refused; else None.
 
     Readings that wait for the activation of their step count as refused for the lack of it. The text has no
     figure, and nothing that was in a message.
     """
     by_reason = dict(rejected)
-    by_reason[Reason.NO_ACTIVATION.value] = by_reason.get(Reason.NO_ACTIVATION.value, 0) + waiting
+    by_reason[Reason.NO_ACTIVATION] = by_reason.get(Reason.NO_ACTIVATION, 0) + waiting
     if 2 * sum(by_reason.values()) <= lines:
         return None
-    reason = Reason(max(sorted(by_reason), key=by_reason.__getitem__))
+    reason = max(sorted(by_reason), key=by_reason.__getitem__)
     return f"most messages are refused, most often as {reason.value}: {_REMEDIES.get(reason, _SENDER)}"
 
 

@@ -150,7 +150,7 @@ def _restart(folder: Path) -> None:
     wanted = {key: value for key, value in _manifest().items() if key != "format"}
     journal = Journal(folder, wanted)
     try:
-        list(journal.accounted())
+        list(journal.decisions(0, journal.position.next_step))
         engine(accounts=_accountant()).intake.window.load(journal.last_commit.window)
         list(LineReader("fuzz", [], journal.last_commit.position or None, is_fleeting=True))
     finally:

@@ -227,11 +227,12 @@ class OnKafka:
         with consuming(self.connection) as consumer:
             return [record.value for record in records(consumer, topic)]
 
-    def releases(self) -> list[bytes]:
-        """The public log; of several regions what they say of each step that is whole, put together."""
+    def releases(self, topic: str | None = None) -> list[bytes]:
+        """The public log, or another; of regions what they say of each step that is whole, put together."""
+        topic = topic or self.topics.releases
         if not self.regions:
-            return self.values(self.topics.releases)
-        parts = [StepRelease.model_validate_json(line) for line in self.values(self.topics.releases)]
+            return self.values(topic)
+        parts = [StepRelease.model_validate_json(line) for line in self.values(topic)]
         order = [sensor.name for sensor in Deployment.of(self.settings).registry.sensors]
         whole = []
         for line in self.values(self.topics.whole):

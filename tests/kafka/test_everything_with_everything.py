@@ -26,18 +26,20 @@ OF_THE_DAY = range(len(CELLS)) if PARTS == 1 else [DAY % len(CELLS)]
 
 
 def started(deployment: OnKafka) -> list[Process]:
-    """Both workers; the one with the accounts is there before it is asked."""
+    """All workers; the one with the accounts is there before it is asked."""
     account = deployment.start("account")
     wait_until("both partitions are there", lambda: account.text.count(" people, next step ") == 2, 60.0)
-    return [account, deployment.start("release")]
+    kinds = ("intake", "coordinator") if deployment.regions else ("release",)
+    return [account, *map(deployment.start, kinds)]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("in_regions", [False, True], ids=["one worker", "regions"])
 @pytest.mark.parametrize("number", OF_THE_DAY)
 def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
-    number: int, kafka: Broker, tmp_path: Path
+    number: int, in_regions: bool, kafka: Broker, tmp_path: Path
 ) -> None:
-    """Both workers are killed on the way, and go on. One cell a day, and all with `make thorough`."""
+    """All workers are killed on the way, and go on. One cell a day, and all with `make thorough`."""
     rng = np.random.default_rng([63, number])
     cell = CELLS[number]
     drawn = drawn_for(cell, rng, tmp_path / "drawn", announced=2)
@@ -50,9 +52,14 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
     ]
     kafka_settings = {"partitions": 2, "schedule": str(schedule), "answer_seconds": 60}
     on_kafka = as_file(chosen) | {"kafka": kafka_settings}
-    sensors = Path(on_kafka.pop("sensors")).read_text()
-    with OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), **on_kafka) as deployment:
-        (deployment.folder / "sensors.json").write_text(sensors)
+    sensors = json.loads(Path(on_kafka.pop("sensors")).read_text())
+    regions = {}
+    if in_regions and len(sensors["sensors"]) > 1:  # else one worker is all there can be
+        for turn, each in enumerate(sensors["sensors"]):
+            regions[each["name"]] = each["region"] = f"part {turn % 2}"
+    there = OnKafka(tmp_path / "kafka", kafka.address, drawn.population, (), regions=regions, **on_kafka)
+    (there.folder / "sensors.json").write_text(json.dumps(sensors))  # topics are made by them
+    with there as deployment:
         deployment.load_people()
         workers = started(deployment)
         for step, names in enumerate(announced):
@@ -72,7 +79,7 @@ def test_a_cell_of_the_matrix_has_the_logs_of_an_embedded_run(
         logs[deployment.topics.releases] = by_tier.get("public", output / "releases.jsonl")
         for topic, path in logs.items():
             releases = path.read_bytes().splitlines()
-            assert deployment.values(topic)[: last + 1] == releases[: last + 1], (cell, path.name)
+            assert deployment.releases(topic)[: last + 1] == releases[: last + 1], (cell, path.name)
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         own = sorted(line for line in risks if b'"type":"risk",' in line)
         assert deployment.person_risks() == [each for each in own if json.loads(each)["step"] <= last], cell

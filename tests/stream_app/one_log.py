@@ -6,105 +6,46 @@ owner goes on there, and reads of the steps before what was written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from stream_app.embedded.journal import Journal
-from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_core import BatchResult, Progress, ReleaseCore, restore
-from stream_app.kafka.release.release_log import LogRecord, records_of
-from stream_app.setup.run_folder.progress import DECISIONS, RELEASES, log_lines
-from stream_app.steps import ClosedStep, Position, Spent, StepClock, StepEngine
+from models.exceptions import TallyguardError
+from stream_app.setup.run_folder.progress import DECISIONS, RELEASES
+from stream_app.steps import Log, Results, StepEngine, carried, charge_rest, resume
 from stream_app.steps.policy import Decided
 from stream_app.steps.window import Origin
-from stream_app.wire import StepDecision, schedule_of
+from stream_app.wire import StepDecision
 from tests.stream_app.engine_support import REGISTRY, close_all, engine, feed, messages_of_a_day
 
-NO_TICKS = StepClock(0, 60, None, 100)
 STEPS = 12
 
 
-class Owner(Protocol):
-    """Whoever writes to a log now; ``position`` is where the last one was."""
+class Owner(NamedTuple):
+    """Whoever writes to a log now: ``lines`` is what its readers see, ``die`` to leave as who is killed."""
 
-    position: Position
-
-    def write(self, closed: Iterable[ClosedStep], target: StepEngine) -> None:
-        """Add what came of some steps, and where the engine is."""
-
-    def lines(self, log: str) -> list[bytes]:
-        """What readers of a log see."""
-
-    def die(self) -> None:
-        """Leave as who is killed."""
+    log: Log
+    lines: Callable[[str], list[bytes]]
+    die: Callable[[], None] = lambda: None
 
 
-class InFolder:
-    def __init__(self, folder: Path) -> None:
-        self._journal = Journal(folder, {})
-        self.position = self._journal.last_commit
-
-    def write(self, closed: Iterable[ClosedStep], target: StepEngine) -> None:
-        for step in closed:
-            for log, message in step.messages():
-                self._journal.keep(log, message)
-        reached = self.position.model_copy(update=target.position())
-        self._journal.commit(reached, target.intake.window.take_changed())
-
-    def lines(self, log: str) -> list[bytes]:
-        return [line.rstrip() for line in log_lines(self._journal.folder / f"{log}.jsonl")]
-
-    def die(self) -> None:
-        self._journal.close()
-
-
-class InTopics:
-    """The records of a release worker; ``records`` are those of each topic so far, ``send`` adds to them."""
-
-    def __init__(
-        self,
-        topics: Topics,
-        records: Callable[[str], Sequence[tuple[bytes | None, bytes | None]]],
-        send: Callable[[Iterable[LogRecord]], None],
-        leave: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._topics, self._records, self._send, self.die = topics, records, send, leave
-        latest: Mapping[bytes | None, bytes | None] = dict(records(topics.progress))
-        self.position: Progress = restore(latest, topics.progress, Progress)
-
-    def write(self, closed: Iterable[ClosedStep], target: StepEngine) -> None:
-        messages = [each for step in closed for each in step.messages()]
-        result = BatchResult([each for message in messages for each in records_of(self._topics, *message)])
-        core = ReleaseCore(target, NO_TICKS, self.position, {}, topics=self._topics)
-        self._send(core.records(result))
-
-    def lines(self, log: str) -> list[bytes]:
-        return [value or b"" for _, value in self._records(f"{self._topics.prefix}{log}")]
-
-    def die(self) -> None:
-        """Replaced by what the test gives."""
-
-
-def resumed(owner: Owner) -> StepEngine:
+def resumed(log: Log) -> StepEngine:
     """The engine at an owner's position, by what the log says of the steps before."""
-    decisions = map(StepDecision.model_validate_json, owner.lines(DECISIONS))
-    schedules = [schedule_of(decision, REGISTRY) for decision in decisions]
-    target, position = engine(), owner.position
-    for schedule in schedules:
-        target.accounts.apply(Decided(schedule))
-    if position.window:
-        target.intake.window.load(position.window)
-    spent = Spent.carried(position, schedules[-1] if schedules else None)
-    if len(schedules) > 1:
-        with pytest.raises(ValueError, match="another last step"):
-            Spent.carried(position, schedules[-2])
-    spent.account.open([each.group for each in REGISTRY.sensors])
-    target.resume(position, spent)
-    assert spent.next_step == position.next_step == len(schedules)
+
+    def read(decision: StepDecision) -> Decided:
+        return Decided.logged(decision, REGISTRY, has_crowd=False)
+
+    target = engine()
+    spent = carried(log, read, lambda last: None)
+    for decision in log.decisions(0, log.position.next_step):
+        target.accounts.apply(read(decision))
+    if log.position.window:
+        target.intake.window.load(log.position.window)
+    charge_rest(spent, log, read, [each.group for each in REGISTRY.sensors], None)
+    resume(target, log, read, spent)
+    assert spent.next_step == log.position.next_step
     return target
 
 
@@ -115,20 +56,23 @@ def check_owners_who_die(own: Callable[[], Owner], seed: int) -> None:
     closed, _ = feed(whole, messages, finish=False)
     wanted = [message for step in closed for message in step.messages()]
     taken, deaths, owner = 0, 0, own()
-    target = resumed(owner)
+    target = resumed(owner.log)
     while taken < len(messages):
-        until, found = taken + int(random.integers(1, 6)), []
+        until, results = taken + int(random.integers(1, 6)), Results(owner.log)
         for number, message in enumerate(messages[taken:until]):
-            target.receive(message, Origin(f"test:{taken + number}", message.line().rstrip()))
-            found += close_all(target)
+            results.receive(
+                target.receive(message, Origin(f"test:{taken + number}", message.line().rstrip()))
+            )
+            for step in close_all(target):
+                results.close(step)
         if is_written := random.random() < 0.7:
-            owner.write(found, target)
+            owner.log.commit(target.position(), target.intake.window.take_changed())
             taken = until
         if not is_written or random.random() < 0.3:
             deaths += 1
             owner.die()
             owner = own()
-            target = resumed(owner)
+            target = resumed(owner.log)
     owner.die()
     owner = own()
     assert deaths > 3
@@ -136,5 +80,16 @@ def check_owners_who_die(own: Callable[[], Owner], seed: int) -> None:
     for log in (DECISIONS, RELEASES):
         assert owner.lines(log) == [message.line().rstrip() for name, message in wanted if name == log]
     reached = whole.position()
-    assert [owner.position.account, owner.position.decided] == [reached["account"], reached["decided"]]
+    assert [owner.log.position.account, owner.log.position.decided] == [
+        reached["account"],
+        reached["decided"],
+    ]
+    check_another_position_is_refused(owner.log)
     owner.die()
+
+
+def check_another_position_is_refused(log: Log) -> None:
+    """Nobody goes on from a position that is not that of the decided steps."""
+    log.commit({"decided": "0" * 64}, {})
+    with pytest.raises(TallyguardError, match="another last step"):
+        resumed(log)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_core import InputRecord, Progress, ReleaseCore
+from stream_app.kafka.release.release_core import InputRecord, ReleaseCore
 from stream_app.setup.run_folder.record import PRIVATE, read_entries, shown_digests
 from stream_app.steps import StepClock
 from stream_app.watching.events import Observers
@@ -28,6 +28,7 @@ from stream_app.watching.web.answers import render, state_json
 from stream_app.watching.web.status import StatusBoard
 from stream_app.wire import Readings
 from tests.stream_app.engine_support import NAMES, REGISTRY, activation, engine, lines_of, reading, run_on
+from tests.stream_app.memory_log import MemoryLog, took
 
 STEPS = 5
 _VALUE = re.compile(r'"value":-?\d+')
@@ -126,17 +127,17 @@ def seen_of_a_run(lines: list[bytes], caplog: pytest.LogCaptureFixture) -> dict[
 
 def seen_of_a_worker(lines: list[bytes]) -> list[object]:
     """All that the release worker writes but dead letters and progress, when, and what it counts."""
-    core = ReleaseCore(engine(), StepClock(0, 60, None, 100), Progress(), {}, topics=Topics())
+    core = ReleaseCore(engine(), StepClock(0, 60, None, 100), MemoryLog())
     offsets = {"activations": 0, "readings": 0}
     seen: list[object] = []
     for number, line in enumerate(lines):
         log = "activations" if b'"activation"' in line else "readings"
-        taken = core.take([InputRecord(log, float(number), offsets[log], line.rstrip())], 0.0)
+        taken = took(core, [InputRecord(log, float(number), offsets[log], line.rstrip())], 0.0)
         offsets[log] += 1
-        seen.append((dict(taken.outcomes), taken.is_idle))
+        seen.append((dict(taken.outcomes), taken.is_awaited))
         seen += [
             (topic, key, _without_values((value or b"").decode()))
-            for topic, key, value, _ in core.records(taken)
+            for topic, key, value, _ in taken.records
             if topic not in _SECRET
         ]
     return seen

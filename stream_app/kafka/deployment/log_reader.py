@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
-from models.releases import StepSchedule
 from stream_app.kafka.broker.clients import BrokerError, retry_until_answered, start_consumer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
@@ -153,16 +152,10 @@ async def read_steps(
             yield decision
 
 
-async def logged_schedules(deployment: Deployment, first: int, until: int) -> list[StepSchedule]:
-    """What was decided on the steps ``first..until - 1``, by the sensors that each of them has."""
-    found = read_steps(deployment.connection, deployment.topics.decisions, first, until)
-    return [deployment.schedule_of(decision) async for decision in found]
-
-
 async def _step_records(
     connection: Connection, topic: str, first: int, until: int
 ) -> AsyncGenerator[tuple[Any, StepDecision], None]:
-    """The same, each after its record."""
+    """As :func:`read_steps`, each after its record."""
     if first >= until:
         return
     async with _assigned(connection, topic, 0) as (consumer, where):

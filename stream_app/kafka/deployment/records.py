@@ -18,7 +18,7 @@ topic                          kind
 =============================  ==================================================
 
 ``progress`` has records of the release worker only, which stops where it cannot read them
-(:func:`stream_app.kafka.release.release_core.restore`); other records of ``risks`` are shown and compared as
+(:func:`stream_app.kafka.release.release_log.restore`); other records of ``risks`` are shown and compared as
 bytes.
 """
 

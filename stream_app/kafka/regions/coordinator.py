@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from models.releases import StepSchedule
 from stream_app.kafka.broker.clients import LogError
-from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import RefusedRecord
 from stream_app.kafka.regions.region_records import (
     SEALED,
@@ -18,15 +17,10 @@ from stream_app.kafka.regions.region_records import (
     WholeStep,
 )
 from stream_app.kafka.release.deciding_worker import DecidingWorker, RemoteAccounts
-from stream_app.kafka.release.release_core import (
-    BatchResult,
-    DecidingCore,
-    InputRecord,
-    Progress,
-)
-from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.release.release_core import DecidingCore, InputRecord
+from stream_app.kafka.release.release_log import WHOLE_STEPS, TopicLog
 from stream_app.setup.run_folder.progress import DECISIONS
-from stream_app.steps import ClosedCounts, StepClock, StepEngine, StepWindow
+from stream_app.steps import ClosedCounts, Position, StepClock, StepEngine, StepWindow
 
 
 class SealedWindow(StepWindow):
@@ -106,26 +100,22 @@ class CoordinatorCore(DecidingCore):
         self,
         engine: StepEngine,
         clock: StepClock,
-        progress: CoordinatorProgress,
-        basis: Mapping[str, object],
-        flush: Callable[[BatchResult], None],
-        flush_above: int,
+        log: TopicLog,
+        commit_above: int | None = None,
         *,
-        topics: Topics,
-        deployment: str,
+        deployment: str | None = None,
     ) -> None:
-        super().__init__(
-            *(engine, clock, progress, basis, flush, flush_above), topics=topics, deployment=deployment
-        )
-        window = engine.intake.window
+        super().__init__(engine, clock, log, commit_above, deployment=deployment)
+        window, progress = engine.intake.window, log.position
         assert isinstance(window, SealedWindow)
+        assert isinstance(progress, CoordinatorProgress)
         self._window: SealedWindow = window
         self._window.left_out |= progress.left_out
         self._next_whole = progress.next_whole
         self._published: dict[int, set[str]] = {}
-        self._kept: dict[str, deque[_Kept]] = {region: deque() for region in topics.regions}
+        self._kept: dict[str, deque[_Kept]] = {region: deque() for region in log.topics.regions}
 
-    def _receive(self, record: InputRecord, result: BatchResult) -> None:
+    def _receive(self, record: InputRecord) -> None:
         message = SEALED.read(record, f"{self._topics.sealed} of region {record.log}:{record.offset}")
         if isinstance(message, RefusedRecord):
             raise LogError(
@@ -139,20 +129,19 @@ class CoordinatorCore(DecidingCore):
         elif message.step >= self._next_whole:
             self._published.setdefault(message.step, set()).add(record.log)
 
-    def _close_due(self, result: BatchResult) -> None:
-        super()._close_due(result)
+    def _close_due(self) -> None:
+        super()._close_due()
         while self._next_whole < self.next_step:
             late = self._window.left_out.get(self._next_whole, ())
             wanted = tuple(region for region in self._topics.regions if region not in late)
             if not self._published.get(self._next_whole, set()).issuperset(wanted):
                 return
-            line = WholeStep(step=self._next_whole, regions=wanted).line().rstrip()
-            result.records.append(LogRecord(self._topics.whole, str(self._next_whole).encode(), line))
+            self.results.keep(WHOLE_STEPS, WholeStep(step=self._next_whole, regions=wanted))
             self._published.pop(self._next_whole, None)
             self._window.left_out.pop(self._next_whole, None)
             self._next_whole += 1
 
-    def _own_position(self) -> Mapping[str, Any]:
+    def _position(self) -> Mapping[str, Any]:
         """Records of regions about steps that are not decided, or not whole, will be read again."""
         offsets = dict(self._offsets)
         for region, kept in self._kept.items():
@@ -161,7 +150,7 @@ class CoordinatorCore(DecidingCore):
             if kept:
                 offsets[region] = kept[0].offset
         own = {"next_whole": self._next_whole, "left_out": self._window.left_out}
-        return {**own, "offsets": offsets, "window": {}}
+        return {**super()._position(), **own, "offsets": offsets, "window": {}}
 
 
 class Coordinator(DecidingWorker):
@@ -184,7 +173,7 @@ class Coordinator(DecidingWorker):
             return clock
         return replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
 
-    async def _engine(self, progress: Progress, accounts: RemoteAccounts) -> StepEngine:
+    def _engine(self, position: Position, accounts: RemoteAccounts) -> StepEngine:
         deployment, regions = self._deployment, self._deployment.topics.regions
-        window = SealedWindow(regions, progress.next_step)
+        window = SealedWindow(regions, position.next_step)
         return StepEngine(deployment.intake(window), self._policy, NoPublisher(), accounts)

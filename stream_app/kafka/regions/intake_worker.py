@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -17,21 +17,15 @@ from stream_app.kafka.broker.clients import FencedError, LogError
 from stream_app.kafka.broker.streams import App, Batch
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import INPUTS, Deployment, require_requests
-from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records, logged_schedules
+from stream_app.kafka.deployment.log_reader import claim_key, last_record, latest_records
 from stream_app.kafka.deployment.records import DECISION, RefusedRecord
 from stream_app.kafka.regions.region_records import (
     RegionProgress,
     RegionStepPublished,
     SealedStep,
 )
-from stream_app.kafka.release.release_core import (
-    BatchResult,
-    Core,
-    InputRecord,
-    receive_message,
-    restore,
-)
-from stream_app.kafka.release.release_log import LogRecord, TransactionLog, records_of
+from stream_app.kafka.release.release_core import Core, InputRecord, receive_message
+from stream_app.kafka.release.release_log import SEALED_STEPS, TopicLog, TransactionLog, restore
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
 from stream_app.setup.run_folder.progress import RELEASES, REVISED
@@ -93,19 +87,17 @@ class IntakeCore(Core):
         deployment: Deployment,
         intake: Intake,
         publisher: KeyedPublisher,
-        progress: RegionProgress,
-        basis: Mapping[str, object],
+        log: TopicLog,
     ) -> None:
-        clock = StepClock.of(deployment.settings)
-        super().__init__(intake.window, clock, progress.offsets, deployment.topics)
-        self.place, self.partition = place, place.partition
+        super().__init__(intake.window, StepClock.of(deployment.settings), log)
+        self.place, progress = place, log.position
+        assert isinstance(progress, RegionProgress)
         self.devices = DeviceWatch.of(deployment.settings.quality, deployment.registry)
         if self.devices is not None:
             self.devices.load(progress.devices, progress.next_step)
         self._deployment = deployment
         self._intake = intake
         self._publisher = publisher
-        self._basis = dict(basis)
         self._next_publish = progress.next_publish
         self._window.hold_from(self._next_publish)
         self._decided: dict[int, tuple[int, StepSchedule]] = {}  # with the offset of the decision
@@ -114,9 +106,11 @@ class IntakeCore(Core):
             step: tuple(starmap(RevisedCount, counts)) for step, counts in progress.revised.items()
         }
 
-    def recall(self, decided: Iterable[StepSchedule]) -> None:
-        """Note what was decided on the published steps from :attr:`first_revisable` on."""
-        self._published |= {schedule.step: self._own(schedule) for schedule in decided}
+    def recall(self) -> None:
+        """Read what was decided on the published steps from :attr:`first_revisable` on."""
+        decided = self.log.decisions(self.first_revisable, self._next_publish)
+        schedules = map(self._deployment.schedule_of, decided)
+        self._published |= {schedule.step: self._own(schedule) for schedule in schedules}
 
     @property
     def first_revisable(self) -> int:
@@ -130,33 +124,24 @@ class IntakeCore(Core):
         revised = sum(map(len, self._revised.values()))
         return self.next_step - self._next_publish > _MOST_UNDECIDED or revised > _MOST_REVISED
 
-    @property
-    def next_published(self) -> int:
-        """The step that is published next."""
-        return self._next_publish
-
-    def _position(self) -> RegionProgress:
+    def _position(self) -> Mapping[str, Any]:
         """Decisions whose values are not published yet will be read again."""
         offsets = self.offsets
         if self._decided:
             offsets[self.place.decisions] = min(offset for offset, _ in self._decided.values())
-        return RegionProgress(
-            next_step=self.next_step,
-            next_publish=self._next_publish,
-            offsets=offsets,
-            window=self._window.save_position(),
-            basis=self._basis,
-            revised=self._revised,
-            devices={} if self.devices is None else self.devices.save(self.next_step),
-        )
+        return {
+            "next_step": self.next_step,
+            "next_publish": self._next_publish,
+            "offsets": offsets,
+            "window": self._window.save_position(),
+            "revised": self._revised,
+            "devices": {} if self.devices is None else self.devices.save(self.next_step),
+        }
 
-    def _to_coordinator(self, message: SealedStep | RegionStepPublished) -> LogRecord:
-        return LogRecord(self._topics.sealed, None, message.line().rstrip(), self.place.partition)
-
-    def _receive(self, record: InputRecord, result: BatchResult) -> None:
+    def _receive(self, record: InputRecord) -> None:
         if record.log != self.place.decisions:
             is_activation = record.log == self.place.activations
-            receive_message(self._intake, record, self._clock, is_activation, result)
+            receive_message(self._intake, record, self._clock, is_activation, self.results)
             return
         decision = DECISION.read(record, f"{record.log}:{record.offset}")
         if isinstance(decision, RefusedRecord):  # skipped, as by account workers: the coordinator writes none
@@ -164,21 +149,21 @@ class IntakeCore(Core):
         elif decision.step >= self._next_publish:
             self._decided[decision.step] = record.offset, self._deployment.schedule_of(decision)
 
-    def _close_due(self, result: BatchResult) -> None:
+    def _close_due(self) -> None:
         while self._window.is_due():
             closed = self._window.close()
             missing = tuple(name for name in closed.sensors if name not in closed.counts)
             sealed = SealedStep(step=closed.step, sensors=closed.sensors, missing=missing)
-            result.records.append(self._to_coordinator(sealed))
+            self.results.keep(SEALED_STEPS, sealed)
             if closed.revised:
                 self._revised[closed.step] = closed.revised
-            result.rejected += (refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
+            self.results.refuse(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items())
             if self.devices is not None:
-                result.findings += self.devices.note(closed.step, closed.sensors, closed.counts)
+                self.results.suspect(self.devices.note(closed.step, closed.sensors, closed.counts))
         while self._next_publish < self.next_step and self._next_publish in self._decided:
-            self._publish(result)
+            self._publish()
 
-    def _publish(self, result: BatchResult) -> None:
+    def _publish(self) -> None:
         """Draw the values of the region's sensors in the next step, as decided, and those of late counts."""
         step = self._next_publish
         _, decided = self._decided.pop(step)
@@ -188,20 +173,20 @@ class IntakeCore(Core):
         names = [each.sensor.name for each in own]
         missing = tuple(name for name in names if name not in counts)
         release = release_of(schedule, values)
-        result.records += records_of(self._topics, RELEASES, release, self.partition)
+        self.results.keep(RELEASES, release)
         revised = self._revised.pop(step, ())
         for later in revised_releases(revised, self._published, self._publisher):
-            result.records += records_of(self._topics, REVISED, later, self.partition)
-        result.records.append(self._to_coordinator(RegionStepPublished(step=step)))
+            self.results.keep(REVISED, later)
+        self.results.keep(SEALED_STEPS, RegionStepPublished(step=step))
         published_by = frozenset(sensor.name for sensor in self._intake.registry.sensors)
-        result.events.append(
+        self.results.events.append(
             StepClosed(*(step, schedule, release.published, missing, 0, None, 0.0, 0), sensors=published_by)
         )
-        result.rejected += (
+        self.results.refuse(
             self._refuse(RevisedCount(step, sensor, 1, counts[sensor]))
             for sensor in sorted(counts.keys() - set(names))
         )
-        result.rejected += (
+        self.results.refuse(
             self._refuse(count)
             for count in revised
             if all(each.sensor.name != count.sensor for each in self._published[count.step].releases)
@@ -401,7 +386,7 @@ class IntakeWorker(Job):
         task = StreamTask(place.region, deployment, inputs, log, self._monitor, self._app)
         try:
             await log.start()  # first, so that the earlier worker cannot write after the state is read
-            core, lost = await self._restored(place, log, inputs)
+            core, lost = await self._restored(place, log, inputs, task)
             await task.begin(core, StepClock.of(deployment.settings), lost)
         except FencedError:
             await task.stop()
@@ -411,7 +396,7 @@ class IntakeWorker(Job):
         self._open[partition] = _OpenRegion(task, asyncio.create_task(task.run()))
 
     async def _restored(
-        self, place: RegionPlace, log: TransactionLog, inputs: InputLogs
+        self, place: RegionPlace, log: TransactionLog, inputs: InputLogs, task: StreamTask
     ) -> tuple[IntakeCore, list[Rejected]]:
         """The region as its last worker left it, and dead letters for records that its inputs have lost."""
         deployment, topic = self._deployment, self._deployment.topics.progress
@@ -429,8 +414,10 @@ class IntakeWorker(Job):
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
         intake = deployment.intake(StepWindow.of(settings, saved=progress.window), registry)
         publisher = KeyedPublisher.of(settings, self._noise_key, (place.region,))
-        core = IntakeCore(place, deployment, intake, publisher, position, basis)
-        core.recall(await logged_schedules(deployment, core.first_revisable, position.next_publish))
+        position = position.model_copy(update={"basis": basis})
+        own = TopicLog(deployment.topics, position, task.write, task.read, partition=place.partition)
+        core = IntakeCore(place, deployment, intake, publisher, own)
+        await asyncio.to_thread(core.recall)
         return core, lost
 
     async def _check_continues(

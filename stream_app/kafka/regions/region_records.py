@@ -13,7 +13,7 @@ from pydantic import Field
 
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.records import RecordKind, of_models
-from stream_app.kafka.release.release_core import Progress
+from stream_app.kafka.release.release_log import Progress
 from stream_app.wire import BaseMessage, Name, Step
 
 

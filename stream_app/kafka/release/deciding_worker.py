@@ -41,18 +41,10 @@ from stream_app.kafka.deployment.log_reader import (
     claim_key,
     last_decision,
     latest_records,
-    logged_schedules,
-    read_steps,
 )
 from stream_app.kafka.deployment.records import ANSWER
-from stream_app.kafka.release.release_core import (
-    BatchResult,
-    DecidingCore,
-    Progress,
-    ReleaseCore,
-    restore,
-)
-from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.release.release_core import DecidingCore, ReleaseCore
+from stream_app.kafka.release.release_log import TopicLog, TransactionLog, restore
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.worker_process import Job, stop_if_cancelled
@@ -65,11 +57,15 @@ from stream_app.setup.settings import Settings
 from stream_app.steps import (
     DeviceWatch,
     KeyedPublisher,
+    Position,
     Spent,
     StepClock,
     StepEngine,
     StepWindow,
+    carried,
+    charge_rest,
     first_free_step,
+    resume,
 )
 from stream_app.steps.policy import BudgetPolicy, Decided, Policy
 from stream_app.steps.policy.proposals import (
@@ -299,18 +295,13 @@ class DecidingWorker(Job):
     def _logs(self) -> Mapping[str, tuple[str, int]]:
         """The inputs by name: topic and partition of each."""
 
-    @property
-    def _progress_topic(self) -> str:
-        """The topic with the position to continue from."""
-        return f"{self._deployment.topics.prefix}{self.core_kind.continues}"
-
     @abstractmethod
     def _step_clock(self) -> StepClock:
         """When steps are over."""
 
     @abstractmethod
-    async def _engine(self, progress: Progress, accounts: RemoteAccounts) -> StepEngine:
-        """The engine as the last transaction left it."""
+    def _engine(self, position: Position, accounts: RemoteAccounts) -> StepEngine:
+        """The engine with its window as the last transaction left it."""
 
     def agents(self, app: App) -> None:
         """Inputs, and answers of the account workers: the only worker of the group is given all of them."""
@@ -349,8 +340,10 @@ class DecidingWorker(Job):
         inputs = InputLogs(deployment, self._logs)
         self._task = StreamTask("engine", deployment, inputs, log, self._monitor, app)
         await log.start()  # fences the earlier worker: nothing is written any more to what is read below
-        topic, kind = self._progress_topic, self.core_kind.position_kind
-        progress = restore(await latest_records(deployment.connection, topic), topic, kind)
+        topic = f"{topics.prefix}{self.core_kind.continues}"
+        latest = await latest_records(deployment.connection, topic)
+        progress = restore(latest, topic, self.core_kind.position_kind)
+        own = TopicLog(topics, progress, self._task.write, self._task.read, continues=topic)
         has_begun = await asyncio.to_thread(deployment.read_record) is not None
         network = deployment.grown(accept_changes=self._accept_changes)
         key = self._noise_key
@@ -367,7 +360,7 @@ class DecidingWorker(Job):
             {**{key: basis.get(key) for key in said}, **(now if before else {})},
             self._author,
         )
-        spent = await self._check_continues(progress)
+        spent = await self._carried(own, topic)
         progress, lost = await inputs.resume(progress, accept_changes=self._accept_changes)
         if has_begun:
             if deployment.looks_otherwise:
@@ -380,16 +373,19 @@ class DecidingWorker(Job):
         basis |= {RECORD_HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, facts, head)}
         await asyncio.to_thread(deployment.join)
         basis[INPUTS] = inputs.identities
-        await self._carry(progress.next_step, spent)
+        own.position = progress.model_copy(update={"basis": basis})
+        days, groups = (
+            bounded_days(deployment.settings, deployment.registry),
+            deployment.facts.registries.groups,
+        )
+        await asyncio.to_thread(charge_rest, spent, own, deployment.decided, groups, days)
+        self._monitor.observer.carried(spent.account)
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
-        engine = await self._engine(progress, await self._remote_accounts(progress.next_step))
-        engine.resume(progress, spent)
-        self._core = self.core_kind(
-            *(engine, self._clock, progress, basis, self._flush, self._flush_above),
-            topics=topics,
-            deployment=deployment.facts.digest_at(progress.next_step),
-        )
+        engine = self._engine(progress, await self._remote_accounts(progress.next_step))
+        await asyncio.to_thread(self._resume, engine, own, spent)
+        digest = deployment.facts.digest_at(progress.next_step)
+        self._core = self.core_kind(engine, self._clock, own, self._commit_above, deployment=digest)
         await self._task.begin(self._core, self._clock, lost)
         self._monitor.observer.started(RunStarted(0, progress.next_step))
         logger.info("%s continues at step %d", self.title, progress.next_step)
@@ -405,13 +401,16 @@ class DecidingWorker(Job):
                 "let account workers run until they have caught up (lag on their page), then start it again",
             )
 
-    def _flush(self, result: BatchResult) -> None:
-        """On the core's thread: see :class:`DecidingCore`."""
-        assert self._task is not None  # prepared
-        self._task.flush(result)
+    def _resume(self, engine: StepEngine, log: TopicLog, spent: Spent) -> None:
+        """Bring the engine to the log's position, on a thread of its own: the log may have to be read."""
+        deployment = self._deployment
+        days = bounded_days(deployment.settings, deployment.registry)
+        charge_rest(spent, log, deployment.decided, deployment.facts.registries.groups, days)
+        self._monitor.observer.carried(spent.account)
+        resume(engine, log, deployment.decided, spent)
 
     @property
-    def _flush_above(self) -> int:
+    def _commit_above(self) -> int:
         return 0 if self._proposer is not None else _MOST_RELEASES
 
     def _note_rule(
@@ -467,43 +466,19 @@ class DecidingWorker(Job):
         accounts.bind(self._policy)
         return accounts
 
-    async def _check_continues(self, progress: Progress) -> Spent:
-        """What was spent on privacy so far, as far as the position says it.
-
-        A position that was lost or belongs to another log is refused: it would publish steps a second time.
-        """
-        topics, topic = self._deployment.topics, self._progress_topic
+    async def _carried(self, log: TopicLog, topic: str) -> Spent:
+        """What was spent on privacy so far; refuses a position that is not at the end of the decisions."""
+        topics, next_step = self._deployment.topics, log.position.next_step
         last = await last_decision(self._deployment.connection, topics.decisions)
         decided = 0 if last is None else last.step + 1
-        if decided != progress.next_step:
+        if decided != next_step:
             raise LogError(
                 f"{topic} must say to go on at step {decided}, where {topics.decisions} ends",
-                f"step {progress.next_step}",
+                f"step {next_step}",
                 "both are written together, so one of them was changed or lost: "
                 + restoring(f"{topic}, {topics.decisions} and {topics.releases}"),
             )
-        schedule = None if last is None else self._deployment.schedule_of(last)
-        if schedule is not None:
-            self._policy.note(schedule)
-        try:
-            return Spent.carried(progress, schedule)
-        except ValueError as error:
-            raise LogError(
-                f"{topic} must belong to the steps of {topics.decisions}",
-                f"another step {decided - 1}, or another number of them",
-                "both are written together, so one of them was changed or lost: "
-                + restoring(f"{topic} and {topics.decisions}"),
-            ) from error
-
-    async def _carry(self, next_step: int, spent: Spent) -> None:
-        """Continue the privacy account of earlier runs; the log is read if the position does not hold it."""
-        deployment = self._deployment
-        days = bounded_days(deployment.settings, deployment.registry)
-        spent.account.open(deployment.facts.registries.groups, days)
-        connection, decisions = deployment.connection, deployment.topics.decisions
-        async for decision in read_steps(connection, decisions, spent.next_step, next_step):
-            spent.charge(deployment.schedule_of(decision))
-        self._monitor.observer.carried(spent.account)
+        return await asyncio.to_thread(carried, log, self._deployment.decided, self._policy.note)
 
 
 class ReleaseWorker(DecidingWorker):
@@ -521,17 +496,13 @@ class ReleaseWorker(DecidingWorker):
     def _step_clock(self) -> StepClock:
         return StepClock.of(self._deployment.settings)
 
-    async def _engine(self, progress: Progress, accounts: RemoteAccounts) -> StepEngine:
+    def _engine(self, position: Position, accounts: RemoteAccounts) -> StepEngine:
         deployment, settings = self._deployment, self._deployment.settings
         assert self._noise_key is not None  # a worker that publishes has one
-        window = StepWindow.of(settings, saved=progress.window)
-        engine = StepEngine(
-            deployment.intake(window),
+        return StepEngine(
+            deployment.intake(StepWindow.of(settings, saved=position.window)),
             self._policy,
             KeyedPublisher.of(settings, self._noise_key),
             accounts,
             devices=DeviceWatch.of(settings.quality, deployment.registry),
         )
-        # late values of these may still come
-        engine.recall(await logged_schedules(deployment, window.first_revisable, engine.next_step))
-        return engine

@@ -1,16 +1,23 @@
-"""Writing one transaction at a time, with the fence that keeps a second writer out."""
+"""The log of a worker on topics: one transaction at a time, and the fence that keeps a second writer out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from stream_app.kafka.broker.clients import BrokerError, FencedError, Writer, log_while_waiting
+from pydantic import Field, ValidationError, field_validator
+from pydantic_core import to_json
+
+from accounting.ledgers import PrivacyAccount
+from stream_app.exceptions import first_fault, restoring
+from stream_app.kafka.broker.clients import BrokerError, FencedError, LogError, Writer, log_while_waiting
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.steps import public_release, release_for_tier
-from stream_app.wire import StepDecision, StepRelease
+from stream_app.setup.run_folder.progress import DECISIONS, QUALITY, RELEASES, REVISED, SavedStep
+from stream_app.steps import Position, StepWindow, public_release, release_for_tier
+from stream_app.wire import MAX_COUNT, BaseMessage, Exact, Name, Step, StepDecision, StepRelease, Version
 
 
 class LogRecord(NamedTuple):
@@ -113,14 +120,155 @@ def _broker_errors() -> Iterator[None]:
         ) from error
 
 
-def records_of(
-    topics: Topics, log: str, message: StepDecision | StepRelease, partition: int = 0
-) -> Iterator[LogRecord]:
-    """A message of a step for whoever reads its log: what is published, for the public and for each tier."""
-    read = {log: message}
-    if isinstance(message, StepRelease):
-        read = {log: public_release(message, topics.tiers)}
-        read |= {f"{log}-{tier}": release_for_tier(message, tier) for tier in topics.tiers}
-    for name, own in read.items():
-        key, line = str(message.step).encode(), own.line().rstrip()
-        yield LogRecord(f"{topics.prefix}{name}", key, line, partition)
+# The records of the topic ``progress``, written with every transaction: one says the position, and one for
+# each open step what is known of it, so that no record grows with the number of open steps. The topic is
+# compacted: the last record of each key counts. A step that is forgotten is deleted.
+
+PROGRESS_KEY = b"release"
+_STEP_KEY = b"step-"
+_Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+class OpenStepRecord(Exact):
+    """An open step with its counts, so secret; :class:`stream_app.steps.window.StepWindow` saves it."""
+
+    step: Step
+    sensors: tuple[Name, ...] | None
+    counts: Mapping[Name, _Count]
+    waiting: Mapping[Name, tuple[_Count, str]]
+    corrected: Mapping[Name, tuple[_Count, ...]] = Field(default_factory=dict)
+
+
+_FIRST = ("v", "type", "next_step", "offsets", "window", "basis")  # as records always began
+
+
+class Progress(Position):
+    """The position as a record; ``offsets`` are the next records of each input log.
+
+    ``basis`` holds fingerprints of the settings that the log was begun with.
+    """
+
+    v: Version = 1
+    type: Literal["progress"] = "progress"
+    offsets: Mapping[str, int] = Field(default_factory=dict)
+    basis: Mapping[str, Any] = Field(default_factory=dict)
+
+    @field_validator("account")
+    @classmethod
+    def _is_account(cls, account: Mapping[str, Any]) -> Mapping[str, Any]:
+        if account:
+            PrivacyAccount.load(account)
+        return account
+
+    @field_validator("window")
+    @classmethod
+    def _is_window(cls, window: Mapping[str, Any]) -> Mapping[str, Any]:
+        if window:
+            StepWindow(grace=0).load({"steps": (), **window})
+        return window
+
+    def record(self) -> bytes:
+        """The value of the record."""
+        fields = self.model_dump()
+        return to_json({name: fields.pop(name) for name in _FIRST} | fields)
+
+
+def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes, bytes | None]:
+    """Key and value of each step that has changed; no value for a step that is forgotten."""
+    return {
+        _STEP_KEY + str(step).encode(): (
+            None if saved is None else json.dumps(saved, separators=(",", ":")).encode()
+        )
+        for step, saved in changed.items()
+    }
+
+
+At = TypeVar("At", bound=Progress)
+
+
+def restore(latest: Mapping[bytes | None, bytes | None], topic: str, kind: type[At]) -> At:
+    """The position with its open steps, from the last record of each key; a new deployment has none."""
+    try:
+        saved = latest.get(PROGRESS_KEY)
+        progress = kind() if saved is None else kind.model_validate_json(saved)
+        steps = [
+            OpenStepRecord.model_validate_json(value).model_dump()
+            for key, value in latest.items()
+            if value is not None and key is not None and key.startswith(_STEP_KEY)
+        ]
+    except ValidationError as error:
+        raise LogError(
+            f"the last records of {topic} must be a progress of this version",
+            first_fault(error),
+            f"run the version that wrote it, or {restoring(topic)}",
+        ) from error
+    if not progress.window:
+        return progress
+    known = progress.window.get("steps", ())  # earlier versions kept all steps in one record
+    return progress.model_copy(update={"window": {**progress.window, "steps": [*known, *steps]}})
+
+
+SEALED_STEPS, WHOLE_STEPS = "sealed", "whole"
+_OWN_PARTITION = (RELEASES, REVISED, QUALITY, SEALED_STEPS)
+_KEYS = {DECISIONS: "step", RELEASES: "step", REVISED: "step", WHOLE_STEPS: "step", QUALITY: "sensor"}
+"""The field of a message by which its record is found."""
+
+
+class TopicLog:
+    """The log of a worker, or of one of its regions; see :class:`stream_app.steps.Log`.
+
+    ``position`` is that of the owner before, with what this one adds to it. It is written to the topic
+    ``continues`` (None: ``progress``), and what is a region's own to its ``partition``. ``write`` makes
+    records durable in one transaction, and ``read`` reads decisions; both are called on the core's thread.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        position: Progress,
+        write: Callable[[Sequence[LogRecord]], float | None],
+        read: Callable[[int, int], Iterable[StepDecision]] = lambda first, until: (),
+        *,
+        continues: str | None = None,
+        partition: int = 0,
+    ) -> None:
+        self.topics, self.position, self.partition = topics, position, partition
+        self.decisions = read
+        self._write = write
+        self._topic = continues or topics.progress
+        self._kept: list[LogRecord] = []
+
+    def keep(self, log: str, written: BaseMessage | bytes) -> None:
+        """Take a message for whoever reads its log: what is published, for the public and for each tier."""
+        assert isinstance(written, BaseMessage)  # lines are a folder's
+        read, topics = {log: written}, self.topics
+        if isinstance(written, StepRelease):
+            read = {log: public_release(written, topics.tiers)}
+            read |= {f"{log}-{tier}": release_for_tier(written, tier) for tier in topics.tiers}
+        partition = self.partition if log in _OWN_PARTITION else 0
+        key = str(getattr(written, _KEYS[log])).encode() if log in _KEYS else None
+        for name, own in read.items():
+            self._kept.append(LogRecord(f"{topics.prefix}{name}", key, own.line().rstrip(), partition))
+
+    def commit(self, reached: Mapping[str, Any], changed: Mapping[int, SavedStep | None]) -> float | None:
+        """Write what was taken and the position in one transaction; :class:`FencedError` of another owner.
+
+        Returns the broker's time, if a record of the timed topic was among them.
+        """
+        position = type(self.position).model_validate({**dict(self.position), **reached})
+        progress = {**step_records(changed), PROGRESS_KEY: position.record()}
+        records = [LogRecord(self._topic, *each, self.partition) for each in progress.items()]
+        stamp_seconds = self._write([*self._kept, *records])
+        self.position = position
+        self._kept.clear()
+        return stamp_seconds
+
+    def wrong(self, found: str) -> LogError:
+        """See :meth:`stream_app.steps.Log.wrong`."""
+        decisions = self.topics.decisions
+        return LogError(
+            f"{self._topic} must belong to the steps of {decisions}",
+            found,
+            "both are written together, so one of them was changed or lost: "
+            + restoring(f"{self._topic} and {decisions}"),
+        )

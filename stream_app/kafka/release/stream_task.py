@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,29 +26,15 @@ from stream_app.kafka.deployment.log_reader import (
     describe_topics,
     follow,
     last_record,
+    read_steps,
 )
-from stream_app.kafka.release.release_core import (
-    SILENCE_SECONDS,
-    ArrivalOrder,
-    At,
-    BatchResult,
-    Core,
-    InputRecord,
-)
-from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.release.release_core import SILENCE_SECONDS, ArrivalOrder, Core, InputRecord
+from stream_app.kafka.release.release_log import At, LogRecord, TransactionLog
 from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse, WorkThread, stop_if_cancelled
-from stream_app.steps import DeviceWatch, StepClock
+from stream_app.steps import DeviceWatch, Results, StepClock
 from stream_app.watching.events import Observer
-from stream_app.wire import (
-    PRIVATE_REASONS,
-    Clock,
-    DeviceFinding,
-    Reason,
-    Rejected,
-    SteadyTime,
-    reject,
-)
+from stream_app.wire import Clock, DeviceFinding, Reason, Rejected, SteadyTime, StepDecision, reject
 
 
 class InputLog(NamedTuple):
@@ -167,6 +154,7 @@ logger = logging.getLogger(__name__)
 _MOST_RECORDS = 2000  # entered at a time
 _TICK_SECONDS = 0.05
 _COMMIT_SECONDS = 0.2  # between transactions that close nothing
+_READ_STEPS = 1000  # of the log at a time
 
 
 class TaskMonitor:
@@ -233,9 +221,9 @@ class StreamTask:
         self._ends_now, self._ends_of_silent = LogEnds(0.0), LogEnds(SILENCE_SECONDS)
         self._lags = False
         self._must_check_fence = False
+        self._writing: Future[float | None] | None = None
         self._uncommitted = 0  # records entered since the last transaction
-        self._kept: list[Rejected] = []  # their private dead letters
-        self._committed_seconds = time.monotonic()
+        self._began_seconds = self._committed_seconds = time.monotonic()
         self._core: Core
         self._clock: StepClock
         self._order: ArrivalOrder
@@ -244,12 +232,14 @@ class StreamTask:
         """Start with a core at its position in the logs; dead letters of lost records are written first."""
         self._core, self._clock = core, clock
         core.on_progress = self._monitor.pulse.progress
+        core.on_commit = lambda *done: self._loop.call_soon_threadsafe(self._committed, *done)
         if clock.has_ticks:
             await self._set_clock(core.next_step)
         priority_logs = self._inputs.priority_logs
         merged = tuple(name for name in self._inputs.logs if name not in priority_logs)
         self._order = ArrivalOrder(merged, self._is_at_end, core.offsets, priority_logs)
-        await self.commit(BatchResult(rejected=rejected))
+        core.results.refuse(rejected)
+        await self._thread.do(core.commit)
         if core.devices is not None:
             self._monitor.suspects(self._name, core.devices.suspected)
 
@@ -266,6 +256,8 @@ class StreamTask:
     async def stop(self) -> None:
         """Leave; records that were not committed will be read again."""
         self._is_stopped = True
+        if self._writing is not None:
+            self._writing.cancel()
         await self._log.stop()
         self._thread.stop()
         self._monitor.left(self._name)
@@ -274,22 +266,34 @@ class StreamTask:
         """Before the next records, check whether another worker has taken over; if so, the task ends."""
         self._must_check_fence = True
 
-    def flush(self, result: BatchResult) -> None:
-        """On the core's thread: commit the batch so far, and empty it."""
-        asyncio.run_coroutine_threadsafe(self.commit(result), self._loop).result()
-        result.clear()
+    def write(self, records: Sequence[LogRecord]) -> float | None:
+        """On the core's thread: write records in one transaction; see :meth:`TransactionLog.write`."""
+        self._writing = asyncio.run_coroutine_threadsafe(self._log.write(records), self._loop)
+        return self._writing.result()
 
-    async def commit(self, result: BatchResult) -> None:
-        """Make the result of records durable, then notify the observer."""
-        began = time.monotonic()
-        result.rejected[:0], self._kept = self._kept, []  # earlier letters first, as in the input
-        stamp_seconds = await self._log.write(self._core.records(result))
+    def read(self, first: int, until: int) -> Iterator[StepDecision]:
+        """On the core's thread: what was decided on the steps ``first..until - 1``."""
+        connection, decisions = self._connection, self._topics.decisions
+
+        async def some(start: int) -> list[StepDecision]:
+            end = min(until, start + _READ_STEPS)
+            return [each async for each in read_steps(connection, decisions, start, end)]
+
+        for start in range(first, until, _READ_STEPS):
+            yield from asyncio.run_coroutine_threadsafe(some(start), self._loop).result()
+
+    def _committed(self, done: Results, stamp_seconds: float | None) -> None:
+        """Tell the observer what is durable."""
         if stamp_seconds is not None and self._clock.has_ticks:
             self._time.vouch(self._clock.end_of(self._core.watermark))
             self._time.observe(stamp_seconds)
-        self._committed_seconds = time.monotonic()
+        self._uncommitted, self._committed_seconds = 0, time.monotonic()
         self._monitor.pulse.progress()
-        self._notify(result, began)
+        latency_seconds = self._committed_seconds - self._began_seconds
+        done.tell(self._monitor.observer, latency_seconds, self._core.watermark)
+        if done.findings and self._core.devices is not None:
+            DeviceWatch.warn(done.findings, f"the topic {self._topics.quality}")
+            self._monitor.suspects(self._name, self._core.devices.suspected)
 
     async def _follow(self, name: str) -> None:
         topic, _ = self._inputs.logs[name]
@@ -380,28 +384,13 @@ class StreamTask:
 
     async def _step(self, records: list[InputRecord], now_seconds: float, has_read_all: bool) -> None:
         """Process some records; commit at once if somebody waits for the result, else now and then."""
-        began = time.monotonic()
-        take = partial(self._core.take, records, now_seconds, has_read_all=has_read_all)
-        result = await self._thread.do(take)
+        self._began_seconds = began = time.monotonic()
         self._uncommitted += len(records)
         is_early = not self._uncommitted or began - self._committed_seconds < _COMMIT_SECONDS
-        if result.is_idle and is_early:
-            self._kept += result.rejected  # private: written with the position after their records
-            self._notify(result, began)
-            return
-        await self.commit(result)
-        self._uncommitted = 0
 
-    def _notify(self, result: BatchResult, began_seconds: float) -> None:
-        """Report to the observer what is durable, or what nobody waits for."""
-        observer = self._monitor.observer
-        for outcome, readings in result.outcomes.items():
-            observer.received(outcome, readings)
-        for rejected in result.rejected:
-            if rejected.reason not in PRIVATE_REASONS:
-                observer.rejected(rejected.reason)
-        for event in self._core.events(result, time.monotonic() - began_seconds):
-            observer.closed(event)
-        if result.findings and self._core.devices is not None:
-            DeviceWatch.warn(result.findings, f"the topic {self._topics.quality}")
-            self._monitor.suspects(self._name, self._core.devices.suspected)
+        def work() -> None:
+            self._core.take(records, now_seconds, has_read_all=has_read_all)
+            if self._core.results.is_awaited or not is_early:
+                self._core.commit()
+
+        await self._thread.do(work)

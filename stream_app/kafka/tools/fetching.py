@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from accounting.settings import OPERATIONS
 from models.priors import Population
 from models.releases import SensorRegistry
-from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.journal import Journal
 from stream_app.embedded.replay import settings_then
 from stream_app.embedded.restored_accounts import SnapshotCache, people_accounts, restore_accounts
 from stream_app.exceptions import OutputLockedError, RunChangedError
@@ -425,8 +425,8 @@ class _Copy:
                     f"some records of {log.topic}: they are kept for 30 days, and were not fetched before"
                 )
 
-    def _reached(self, account: Mapping[str, Any], decided: str | None) -> Commit:
-        """The commit of all that was taken so far, and the privacy spent by it."""
+    def _reached(self, account: Mapping[str, Any], decided: str | None) -> dict[str, Any]:
+        """Where all that was taken so far ends, and the privacy spent by it."""
         taken = {**self._taken, **{log.topic: log.taken for log in self._logs.kept}}
         position = {
             "rules": head_of(self._rules[: self._of_rules]),
@@ -436,7 +436,7 @@ class _Copy:
                 for topic, offsets in taken.items()
             },
         }
-        return Commit(next_step=self._next_step, position=position, account=account, decided=decided)
+        return {"next_step": self._next_step, "position": position, "account": account, "decided": decided}
 
     def _description(self) -> Description:
         """What describes the steps under the last entry that was taken."""

@@ -11,7 +11,7 @@ import pytest
 from stream_app.kafka.broker.topic_checks import check_topics, create_topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.log_reader import last_risk_step
-from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress
+from stream_app.kafka.release.release_log import PROGRESS_KEY, Progress
 from stream_app.kafka.tools.replay import compare
 from tests.hex_keys import hex_key
 from tests.kafka.broker import Broker, broker

@@ -16,7 +16,7 @@ from stream_app.analysis.report.sections import setting_rows
 from stream_app.analysis.run_log import read_run
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_core import InputRecord, Progress, ReleaseCore
+from stream_app.kafka.release.release_core import InputRecord, ReleaseCore
 from stream_app.setup.exclusions import load_exclusions
 from stream_app.setup.run_folder.record import read_entries
 from stream_app.steps import StepClock
@@ -39,6 +39,7 @@ from tests.stream_app.engine_support import (
     run_on,
     settings,
 )
+from tests.stream_app.memory_log import MemoryLog, took
 
 Messages = Sequence[Activation | Reading]
 STEPS = 12
@@ -263,9 +264,7 @@ def test_a_release_worker_publishes_what_a_run_does(tmp_path: Path) -> None:
     messages = messages_of_a_day(STEPS, 4, faults=True)
     run_on(tmp_path / "out", [lines_of(messages)], settings=chosen, keep_open=True)
     topics = Topics()
-    core = ReleaseCore(
-        engine(exclusions=exclusions), StepClock(0, 60, None, 100), Progress(), {}, topics=topics
-    )
+    core = ReleaseCore(engine(exclusions=exclusions), StepClock(0, 60, None, 100), MemoryLog())
     records = [
         InputRecord(
             *(topics.activations if isinstance(each, Activation) else topics.readings, float(number)),
@@ -274,7 +273,7 @@ def test_a_release_worker_publishes_what_a_run_does(tmp_path: Path) -> None:
         )
         for number, each in enumerate(messages)
     ]
-    taken = core.take(records, 0.0)
+    taken = took(core, records, 0.0)
     released = [each.value for each in taken.records if each.topic == topics.releases]
     assert released == (tmp_path / "out" / "releases.jsonl").read_bytes().splitlines()
     reasons = [letter.reason for letter in taken.rejected]

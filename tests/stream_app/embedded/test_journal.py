@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.analysis.run_lines import public_releases
-from stream_app.embedded.journal import Commit, Journal
+from stream_app.embedded.journal import Journal
 from stream_app.embedded.restored_accounts import FILE as SNAPSHOT
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
@@ -34,7 +34,7 @@ def published(journal: Journal, steps: int) -> None:
     for step in range(steps):
         journal.keep("decisions", StepDecision(step=step, decisions=()).line())
         journal.keep("releases", StepRelease(step=step, releases=()))
-        journal.commit(Commit(next_step=step + 1))
+        journal.commit({"next_step": step + 1})
 
 
 @pytest.mark.parametrize("has_commit", [True, False])
@@ -111,7 +111,7 @@ def test_few_bytes_of_risks_are_durable_with_the_commit_and_many_before_it(
         journal.keep("decisions", StepDecision(step=step, decisions=()).line())
         journal.keep("releases", StepRelease(step=step, releases=()))
         synced.clear()
-        journal.commit(Commit(next_step=step + 1), may_wait=True)
+        journal.commit({"next_step": step + 1}, may_wait=True)
         assert synced == (["risks.jsonl", CHANGES] if size > 16_384 else [CHANGES])
         before, kept = kept, kept + line
         assert (tmp_path / "risks.jsonl").read_bytes() == kept
@@ -130,12 +130,12 @@ def test_lines_that_the_logs_have_for_good_leave_the_commit(tmp_path: Path) -> N
     for number in range(1, 400):
         journal.keep("decisions", StepDecision(step=number - 1, decisions=()).line())
         journal.keep("releases", StepRelease(step=number - 1, releases=()))
-        journal.commit(Commit(next_step=number), may_wait=True)
-        journal.commit(Commit(next_step=number))
+        journal.commit({"next_step": number}, may_wait=True)
+        journal.commit({"next_step": number})
         most = max(most, (tmp_path / "progress.json").stat().st_size)
     assert most < 40_000
     assert b'"lines"' in b"".join((tmp_path / name).read_bytes() for name in (WHOLE, CHANGES))
-    journal.commit(Commit(next_step=400), whole=True)
+    journal.commit({"next_step": 400}, whole=True)
     journal.close()
     assert b'"lines"' not in (tmp_path / WHOLE).read_bytes()
     assert not (tmp_path / CHANGES).read_bytes()
@@ -147,7 +147,7 @@ def test_lines_that_the_logs_have_for_good_leave_the_commit(tmp_path: Path) -> N
 def test_what_was_not_committed_is_cut_from_risks_and_dead_letters(tmp_path: Path) -> None:
     journal = Journal(tmp_path, {})
     journal.keep("risks", b"one\n")
-    journal.commit(Commit())
+    journal.commit({})
     journal.keep("risks", b"two\n")
     journal.keep("rejected", b"three\n")
     for file in journal._files.values():
@@ -201,7 +201,7 @@ def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: 
     journal = Journal(tmp_path, {})
     published(journal, 3)
     journal.keep("risks", b"one\n")
-    journal.commit(Commit(next_step=3), whole=True)  # else the commit itself holds the last lines
+    journal.commit({"next_step": 3}, whole=True)  # else the commit itself holds the last lines
     journal.close()
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(OutputError, match=r"restore .*jsonl.* from a backup; a new deployment would forget"):

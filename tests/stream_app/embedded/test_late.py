@@ -16,7 +16,7 @@ from models.mechanisms import Gaussian, Raw, Tiered, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.run_lines import released_days
 from stream_app.analysis.run_log import read_run
-from stream_app.embedded.journal import REVISED_FILE, Commit, Journal
+from stream_app.embedded.journal import REVISED_FILE, Journal
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Disk
@@ -241,7 +241,7 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
     """
     journal = Journal(tmp_path, {})
     journal.keep("revised", release_of(1, ("A", 5, None)))
-    journal.commit(Commit())
+    journal.commit({})
     journal.close()
     with (tmp_path / REVISED_FILE).open("ab") as file:
         file.write(release_of(1, ("A", 6, 2)).line() + b'{"v":1,"type":"rel')
@@ -252,7 +252,7 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
     again = Journal(tmp_path, {})
     again.keep("revised", release_of(1, ("A", 6, 2)))
     again.keep("revised", release_of(1, ("B", 3, 2)))
-    again.commit(Commit(), whole=True)
+    again.commit({}, whole=True)
     again.close()
     assert [(each["sensor"], each["value"]) for each in revised(tmp_path)] == [("A", 5), ("A", 6), ("B", 3)]
     (tmp_path / REVISED_FILE).write_bytes((tmp_path / REVISED_FILE).read_bytes()[:-40])

@@ -48,17 +48,8 @@ from stream_app.kafka.deployment.records import (
     people_of,
     person_records,
 )
-from stream_app.kafka.release.release_core import (
-    PROGRESS_KEY,
-    SILENCE_SECONDS,
-    ArrivalOrder,
-    BatchResult,
-    InputRecord,
-    Progress,
-    ReleaseCore,
-    restore,
-)
-from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.release.release_core import SILENCE_SECONDS, ArrivalOrder, InputRecord, ReleaseCore
+from stream_app.kafka.release.release_log import PROGRESS_KEY, LogRecord, Progress, TopicLog, restore
 from stream_app.kafka.release.stream_task import InputLogs, StreamTask, TaskMonitor
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.kafka.worker_metrics import InputCounters
@@ -83,6 +74,7 @@ from tests.stream_app.engine_support import (
     run_on,
 )
 from tests.stream_app.kafka.deployments import deployment_in, enter, parse_person, parsed
+from tests.stream_app.memory_log import MemoryLog, Took, took
 
 A, R = "activations", "readings"
 
@@ -180,7 +172,7 @@ def core(progress: Progress | None = None, grace_seconds: float | None = None) -
     if progress.window:
         target.intake.window.load(progress.window)
         resume(target, progress)
-    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), progress, {}, topics=Topics())
+    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), MemoryLog(progress))
 
 
 def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
@@ -189,10 +181,10 @@ def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
     pulse = Pulse(lambda: seconds[0])
 
     class Slow(ReleaseCore):
-        def _receive(self, record: InputRecord, result: BatchResult) -> None:
+        def _receive(self, record: InputRecord) -> None:
             seconds[0] += 10.0
             stalled.append(pulse.stalled_seconds())
-            super()._receive(record, result)
+            super()._receive(record)
 
     async def written(records: Iterable[LogRecord]) -> None:
         list(records)
@@ -202,7 +194,7 @@ def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
         inputs, log = InputLogs(deployment, {A: (A, 0), R: (R, 0)}), SimpleNamespace(write=written)
         task = StreamTask("engine", deployment, inputs, log, monitor, SimpleNamespace())  # type: ignore[arg-type]
         clock = StepClock(0, 60, None, 100)
-        await task.begin(Slow(engine(), clock, Progress(), {}, topics=Topics()), clock, [])
+        await task.begin(Slow(engine(), clock, TopicLog(Topics(), Progress(), task.write)), clock, [])
         await task._step(records_of_a_day(12, 3), 0.0, False)
 
     asyncio.run(work())
@@ -210,14 +202,14 @@ def test_a_batch_that_takes_long_is_no_stall(deployment: Deployment) -> None:
     assert set(stalled) == {10.0}
 
 
-def latest(records: Iterable[LogRecord]) -> dict[bytes | None, bytes | None]:
+def latest(taken: Took) -> dict[bytes | None, bytes | None]:
     """The last record of each key of the progress topic."""
-    return {each.key: each.value for each in records if each.topic == Topics().progress}
+    return {each.key: each.value for each in taken.progress}
 
 
-def progress_of(records: Iterable[LogRecord]) -> Progress:
+def progress_of(taken: Took) -> Progress:
     """Where to continue."""
-    return restore(latest(records), "progress", Progress)
+    return restore(latest(taken), "progress", Progress)
 
 
 @pytest.mark.slow
@@ -227,12 +219,12 @@ def test_what_comes_of_records_does_not_depend_on_batches_nor_on_repetition(
     seed: int, cuts: list[int]
 ) -> None:
     records = records_of_a_day(12, seed)
-    whole = core().take(records, 0.0)
+    whole = took(core(), records, 0.0)
     target, written, rejected = core(), [], []
     bounds = sorted({0, len(records), *(min(cut, len(records)) for cut in cuts)})
     for first, last in pairwise(bounds):
         for again in (records[first:last], records[:last]):
-            taken = target.take(again, 0.0)
+            taken = took(target, again, 0.0)
             written += taken.records
             rejected += taken.rejected
     assert written == whole.records
@@ -245,16 +237,14 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     """The accounts are elsewhere: only releases and dead letters are the release worker's."""
     records = records_of_a_day(12, 3)
     first = core()
-    before = first.take(records[:cut], 0.0)
-    second = core(progress_of(first.records(before)))
+    before = took(first, records[:cut], 0.0)
+    second = core(progress_of(before))
     for step in before.events:
         second.engine.accounts.apply(Decided(step.schedule))
-    after = second.take(records, 0.0)  # everything is delivered again
-    whole = core().take(records, 0.0)
+    after = took(second, records, 0.0)  # everything is delivered again
+    whole = took(core(), records, 0.0)
     assert before.records + after.records == whole.records
-    uninterrupted = core()
-    wanted = progress_of(uninterrupted.records(uninterrupted.take(records, 0.0)))
-    got = progress_of(second.records(after))
+    wanted, got = progress_of(whole), progress_of(after)
     assert (got.account, got.decided) == (wanted.account, wanted.decided)
     assert got.account["steps"] == got.next_step
     assert before.rejected + after.rejected == whole.rejected
@@ -266,7 +256,7 @@ def test_what_the_progress_topic_holds_is_what_is_open_after_every_transaction(e
     """A step is written when it changes and deleted when it is forgotten; nothing else is needed to go on."""
     records, target, written = records_of_a_day(12, 4), core(), {}
     for first in range(0, len(records), every):
-        written |= latest(target.records(target.take(records[first : first + every], 0.0)))
+        written |= latest(took(target, records[first : first + every], 0.0))
         restored = restore(written, "progress", Progress).window
         copy = StepWindow(target.engine.intake.window.grace)
         copy.load(restored)
@@ -289,7 +279,7 @@ def test_no_record_of_progress_grows_with_the_steps_that_are_open_or_with_what_s
         for step in range(90)
         for k, name in enumerate(names)
     ]
-    written = latest(target.records(target.take(records, 0.0)))
+    written = latest(took(target, records, 0.0))
     assert len(written.keys() - {PROGRESS_KEY}) == 90
     assert max(map(len, written.values())) < 500
 
@@ -312,27 +302,27 @@ def live_records(steps: int, seconds_late: float) -> list[InputRecord]:
 def test_a_backlog_is_closed_by_the_broker_s_stamps_and_nothing_of_it_is_late() -> None:
     """After ten steps away: what was stamped before a tick is taken, what came after it is late."""
     now_seconds = 60.0 * 10 + 10.0
-    taken = core(grace_seconds=10.0).take(live_records(10, 9.0), now_seconds, has_read_all=True)
+    taken = took(core(grace_seconds=10.0), live_records(10, 9.0), now_seconds, has_read_all=True)
     assert [step.missing for step in taken.events] == [()] * 10
     assert taken.rejected == []
-    taken = core(grace_seconds=10.0).take(live_records(10, 11.0), now_seconds + 5.0)
+    taken = took(core(grace_seconds=10.0), live_records(10, 11.0), now_seconds + 5.0)
     assert {letter.reason for letter in taken.rejected} == {Reason.LATE_READING}
     assert len(taken.rejected) == 20
 
 
 def test_time_closes_a_step_only_where_the_inputs_were_read_to_their_end() -> None:
     target = core(grace_seconds=10.0)
-    assert target.take(live_records(1, 5.0), 500.0).events == []
-    assert [step.step for step in target.take([], 69.9, has_read_all=True).events] == []
-    assert [step.step for step in target.take([], 70.0, has_read_all=True).events] == [0]
+    assert took(target, live_records(1, 5.0), 500.0).events == []
+    assert [step.step for step in took(target, [], 69.9, has_read_all=True).events] == []
+    assert [step.step for step in took(target, [], 70.0, has_read_all=True).events] == [0]
 
 
 def test_a_stamp_from_the_future_closes_nothing_before_its_time() -> None:
     target = core(grace_seconds=10.0)
     first, *others = live_records(3, 5.0)
-    taken = target.take([first._replace(timestamp=5e9)], 31.0)
+    taken = took(target, [first._replace(timestamp=5e9)], 31.0)
     assert taken.events == []
-    taken = target.take(others, 200.0, has_read_all=True)
+    taken = took(target, others, 200.0, has_read_all=True)
     assert [step.missing for step in taken.events] == [()] * 3
     assert taken.rejected == []
 
@@ -594,9 +584,9 @@ def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path)
         for k, message in enumerate(messages)
     ]
     target = core()
-    written = target.take(records, 0.0).records
+    written = took(target, records, 0.0).records
     target.engine.finish()
-    written += target.take([], 0.0).records
+    written += took(target, [], 0.0).records
     lines = b"".join((each.value or b"") + b"\n" for each in written if each.topic == Topics().releases)
     assert lines == outputs_of(tmp_path)["releases.jsonl"]
 

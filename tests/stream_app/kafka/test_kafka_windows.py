@@ -28,8 +28,8 @@ from stream_app.kafka.deployment.deployment import (
 )
 from stream_app.kafka.deployment.records import person_records
 from stream_app.kafka.release.deciding_worker import RemoteAccounts
-from stream_app.kafka.release.release_core import Core, Progress, ReleaseCore, restore
-from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.release.release_core import Core, ReleaseCore
+from stream_app.kafka.release.release_log import LogRecord, Progress, restore
 from stream_app.kafka.warm_up import compile_kernels
 from stream_app.kafka.workers import prepared
 from stream_app.setup.combinations import Runner
@@ -86,7 +86,7 @@ def release_actor(deployment: Deployment, logs: Logs) -> Actor:
         )
         resume(engine, progress)
         clock = StepClock.of(given)
-        return ReleaseCore(engine, clock, progress, {}, topics=topics, deployment=deployment.digest)
+        return ReleaseCore(engine, clock, logs.log(topics, progress), deployment=deployment.digest)
 
     places = {topic: (topic, 0) for topic in (topics.activations, topics.readings)}
     return Actor(logs, places, make)

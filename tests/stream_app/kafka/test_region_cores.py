@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +28,8 @@ from stream_app.kafka.regions.coordinator import CoordinatorCore, NoPublisher, S
 from stream_app.kafka.regions.intake_worker import IntakeCore, RegionPlace
 from stream_app.kafka.regions.region_records import CoordinatorProgress, RegionProgress
 from stream_app.kafka.release.deciding_worker import RemoteAccounts
-from stream_app.kafka.release.release_core import ArrivalOrder, BatchResult, Core, InputRecord, restore
-from stream_app.kafka.release.release_log import LogRecord
+from stream_app.kafka.release.release_core import ArrivalOrder, Core, InputRecord
+from stream_app.kafka.release.release_log import LogRecord, Progress, TopicLog, restore
 from stream_app.kafka.tools.producing import RegionSplitter
 from stream_app.kafka.workers import run_deciding_worker, run_intake_worker
 from stream_app.setup.combinations import Runner
@@ -83,6 +83,18 @@ class Logs:
         place = record.topic, record.partition
         self.records[place].append(Stored(self.now_seconds, record.key, record.value))
 
+    def log(self, topics: Topics, position: Progress, **own: Any) -> TopicLog:
+        """The log of a worker that goes on from a position."""
+
+        def write(records: Sequence[LogRecord]) -> None:
+            for record in records:
+                self.append(record)
+
+        def read(first: int, until: int) -> list[StepDecision]:
+            return list(map(StepDecision.model_validate_json, self.values(topics.decisions)[first:until]))
+
+        return TopicLog(topics, position, write, read, **own)
+
     def values(self, topic: str, partition: int = 0) -> list[bytes]:
         return [value or b"" for _, _, value in self.records[topic, partition]]
 
@@ -107,18 +119,19 @@ class Actor:
     def act(self, name: str, most: int, *, dies: bool) -> bool:
         """Take some records of a log; whether there were any."""
         arrived = self._next(name, most)
-        taken = self.core.take(arrived, 0.0)
+        self.core.take(arrived, 0.0)
         if dies:
             self.restart()
         else:
-            self._commit(taken)
+            self.core.commit()
         return bool(arrived)
 
     def catch_up(self, now_seconds: float) -> None:
         """Take all there is in the order in which it came, and see that it is so late."""
         arrived = [record for name in self._places for record in self._next(name, 10**6)]
         arrived.sort(key=lambda record: record.timestamp)
-        self._commit(self.core.take(arrived, now_seconds, has_read_all=True))
+        self.core.take(arrived, now_seconds, has_read_all=True)
+        self.core.commit()
 
     def _next(self, name: str, most: int) -> list[InputRecord]:
         place, begin = self._places[name], self._read[name]
@@ -128,10 +141,6 @@ class Actor:
             InputRecord(name, stamp, begin + number, value or b"", key or b"")
             for number, (stamp, key, value) in enumerate(found)
         ]
-
-    def _commit(self, taken: BatchResult) -> None:
-        for record in list(self.core.records(taken)):
-            self._logs.append(record)
 
 
 def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
@@ -154,11 +163,8 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
         clock = StepClock.of(settings)
         if clock.grace_seconds is not None:
             clock = replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
-        return CoordinatorCore(
-            *(engine, clock, progress, {}, lambda result: None, 10**9),
-            topics=topics,
-            deployment=deployment.digest,
-        )
+        log = logs.log(topics, progress, continues=topics.coordination)
+        return CoordinatorCore(engine, clock, log, deployment=deployment.digest)
 
     def intake(partition: int) -> Callable[[], Core]:
         def make() -> Core:
@@ -170,10 +176,9 @@ def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
             registry = deployment.registry.of_region(region)
             publisher = KeyedPublisher.of(settings, KEY, (region,))
             taken_in = Intake(registry, window, 100, deployment.exclusions)
-            core = IntakeCore(place, deployment, taken_in, publisher, progress, {})
-            lines = logs.values(topics.decisions)[core.first_revisable : progress.next_publish]
-            decided = [StepDecision.model_validate_json(line) for line in lines]
-            core.recall(map(deployment.schedule_of, decided))
+            log = logs.log(topics, progress, partition=partition)
+            core = IntakeCore(place, deployment, taken_in, publisher, log)
+            core.recall()
             return core
 
         return make

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,19 +19,20 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.clients import BrokerError, FencedError
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_log import TransactionLog, records_of
+from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.setup.settings import KafkaSettings, Settings
+from stream_app.steps import Results
 from stream_app.steps.engine import ClosedStep, release_of
 from stream_app.steps.plan import KeyedPublisher
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
+from tests.stream_app.memory_log import MemoryLog
 
 
 def written(topics: Topics, closed: ClosedStep) -> dict[str, bytes]:
-    return {
-        record.topic: record.value or b""
-        for log, message in closed.messages()
-        for record in records_of(topics, log, message)
-    }
+    log = MemoryLog(topics=topics)
+    Results(log).close(closed)
+    log.commit({}, {})
+    return {record.topic: record.value or b"" for record in log.written}
 
 
 @pytest.mark.parametrize("named", [("public", "partner"), ("partner", "public")])
@@ -55,7 +57,7 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(name
         for topic in (topics.releases, topics.tier("public"), topics.tier("partner"))
     }
     assert list(read.values()) == [values["public"], values["public"], values["partner"]]
-    late = {topic: value or b"" for topic, _, value, _ in records_of(topics, "revised", released)}
+    late = written(topics, replace(closed, revised=(released,)))
     written_to |= late
     own = (topics.revised, topics.revised_tier("public"), topics.revised_tier("partner"))
     assert [late[topic] for topic in own] == [written_to[topic] for topic in read]

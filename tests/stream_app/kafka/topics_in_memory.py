@@ -16,12 +16,12 @@ from stream_app.kafka.broker.clients import Reader
 from stream_app.kafka.deployment import deployment as deployment_module
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP, RiskStep, person_records
-from stream_app.kafka.release.release_log import records_of
 from stream_app.kafka.tools import fetched_logs, fetching, replay
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.steps import JsonlRisks
 from stream_app.wire import StepDecision, StepRelease
+from tests.stream_app.memory_log import MemoryLog
 
 ADA = Author("ada", "to see what happens")
 
@@ -135,8 +135,11 @@ class OfARun:
             digest = self.deployment.facts.digest_at(step)
             made = decision.model_copy(update={"deployment": digest})
             release = StepRelease.model_validate_json(releases[step])
-            for record in records_of(self.deployment.topics, "releases", release):
-                self.topics.send(record.topic, record.value, key=record.key)
+            log = MemoryLog(topics=self.deployment.topics)
+            log.keep("releases", release)
+            log.commit({}, {})
+            for topic, key, value, _ in log.written[:-1]:  # the last one is where to continue
+                self.topics.send(topic, value, key=key)
             topic = self.deployment.topics.decisions
             self.topics.send(topic, made.line().rstrip(), key=str(step).encode())
             self.published = step + 1

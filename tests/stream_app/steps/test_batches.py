@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_core import InputRecord, Progress, ReleaseCore
+from stream_app.kafka.release.release_core import InputRecord, ReleaseCore
 from stream_app.steps import Origin, StepClock
 from stream_app.wire import (
     Activation,
@@ -35,6 +34,7 @@ from tests.stream_app.engine_support import (
     reading,
     run_on,
 )
+from tests.stream_app.memory_log import MemoryLog, took
 
 ORIGIN = Origin("test:1", b"a whole batch")
 OPEN = [activation(0, *NAMES), reading(0, "A", 5)]
@@ -166,13 +166,13 @@ def test_a_sensor_with_two_counts_makes_no_batch() -> None:
 
 def test_on_the_topic_of_readings_a_batch_is_one_record(tmp_path: Path) -> None:
     """A transaction behind it holds all of its counts; dead letters of its counts can be sent again."""
-    core = ReleaseCore(engine(), StepClock(0, 60, None, 100), Progress(), {}, topics=Topics())
+    core = ReleaseCore(engine(), StepClock(0, 60, None, 100), MemoryLog())
     values = [activation(0, *NAMES), batch(0, A=1, B=2, Z=9), reading(0, "C", 3), batch(0, C=3, D=4)]
     records = [
         InputRecord("activations" if at == 0 else "readings", float(at), max(at - 1, 0), each.line().rstrip())
         for at, each in enumerate(values)
     ]
-    taken = core.take(records, 0.0)
+    taken = took(core, records, 0.0)
     assert [event.step for event in taken.events] == [0]
     assert dict(taken.outcomes) == {Outcome.ACCEPTED: 4, Outcome.DUPLICATE: 1, Outcome.REJECTED: 1}
     assert [(each.source, each.payload) for each in taken.rejected] == [

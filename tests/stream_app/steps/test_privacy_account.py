@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.kafka.broker.clients import LogError
+from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.release import deciding_worker
 from stream_app.kafka.release.deciding_worker import ReleaseWorker
-from stream_app.kafka.release.release_core import PROGRESS_KEY, Progress, restore
+from stream_app.kafka.release.release_log import PROGRESS_KEY, Progress, TopicLog, restore
 from stream_app.kafka.release.stream_task import TaskMonitor
 from stream_app.kafka.worker_metrics import InputCounters
 from stream_app.kafka.worker_process import Pulse
@@ -29,6 +30,7 @@ from stream_app.watching.events import Observer, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.wire.messages import StepDecision, decision_of, fingerprint_of
 from tests.hex_keys import hex_key
+from tests.stream_app.engine_support import engine
 
 SENSORS = tuple(Sensor(name, (k,), "west" if k < 2 else "east") for k, name in enumerate("ABC"))
 REGISTRY = SensorRegistry(("A", "B", "C"), SENSORS)
@@ -112,9 +114,7 @@ class Log:
         self.steps = steps
         self.reads = 0
 
-    async def read(
-        self, connection: object, topic: str, first: int, until: int
-    ) -> AsyncIterator[StepDecision]:
+    def read(self, first: int, until: int) -> Iterator[StepDecision]:
         for step in self.steps[first:until]:
             self.reads += 1
             yield decision_of(step)
@@ -146,16 +146,11 @@ def worker(tmp_path: Path) -> ReleaseWorker:
 
 def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pytest.MonkeyPatch) -> Progress:
     """What a start reads of the log."""
-    monkeypatch.setattr(deciding_worker, "read_steps", log.read)
     monkeypatch.setattr(deciding_worker, "last_decision", log.last)
-
-    async def work() -> Progress:
-        spent = await worker._check_continues(progress)
-        await worker._carry(progress.next_step, spent)
-        saved = {"account": spent.account.save(), "decided": spent.decided}
-        return progress.model_copy(update=saved)
-
-    return asyncio.run(work())
+    own = TopicLog(Topics(), progress, lambda records: None, log.read)
+    spent = asyncio.run(worker._carried(own, "progress"))
+    worker._resume(engine(), own, spent)
+    return progress.model_copy(update={"account": spent.account.save(), "decided": spent.decided})
 
 
 def test_the_records_read_at_a_start_do_not_grow_with_history(
@@ -167,7 +162,7 @@ def test_the_records_read_at_a_start_do_not_grow_with_history(
         account = account_of(steps)
         progress = Progress(next_step=count, account=account.save(), decided=fingerprint_of(steps[-1]))
         start(worker, log, progress, monkeypatch)
-        assert log.reads == 1
+        assert log.reads == 2
         assert worker._monitor.observer.account.spends == account.spends  # type: ignore[attr-defined]
 
 
@@ -176,9 +171,9 @@ def test_a_log_of_an_earlier_version_is_read_once_and_never_again(
 ) -> None:
     log = Log(schedules(30))
     carried = start(worker, log, Progress(next_step=30), monkeypatch)
-    assert log.reads == 31
-    start(worker, log, carried, monkeypatch)
     assert log.reads == 32
+    start(worker, log, carried, monkeypatch)
+    assert log.reads == 34
     assert PrivacyAccount.load(carried.account).spends == account_of(log.steps).spends
 
 

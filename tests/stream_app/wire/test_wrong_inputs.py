@@ -131,11 +131,11 @@ def test_most_refused_is_said_after_the_first_lines(tmp_path: Path, caplog: pyte
 def test_every_reason_has_something_to_do() -> None:
     """And where half is taken nothing is said."""
     for reason in set(Reason) - PRIVATE_REASONS:
-        sentence = mostly_refused(10, {reason.value: 6})
+        sentence = mostly_refused(10, {reason: 6})
         assert sentence is not None
         assert reason.value in sentence
-    assert mostly_refused(10, {"unknown_sensor": 5}) is None
-    assert "no_activation" in str(mostly_refused(10, {"unknown_sensor": 2}, waiting=7))
+    assert mostly_refused(10, {Reason.UNKNOWN_SENSOR: 5}) is None
+    assert "no_activation" in str(mostly_refused(10, {Reason.UNKNOWN_SENSOR: 2}, waiting=7))
 
 
 def test_a_folder_without_a_release_is_not_tied_to_its_settings(tallyguard: Tallyguard, folder: Path) -> None:
