@@ -28,9 +28,11 @@ from accounting.exposure.crowd import CrowdAdversary
 from models.prior_files import load_evidence
 from models.priors import PLACE, Evidence, Population
 from models.priors import Question as AskedQuestion
-from models.releases import Schedule, schedule_in_single_steps
+from models.releases import Schedule, SensorRegistry, schedule_in_single_steps
 from stream_app.analysis.crowd import crowd_document
 from stream_app.cli import shared as cli
+from stream_app.setup.exclusions import load_exclusions
+from stream_app.setup.given_priors import clock_warning
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
@@ -124,6 +126,15 @@ def questions_asked(
     if len(found) > 1 and is_one:
         raise typer.BadParameter("--hindsight, --why and --posterior take one question; ask them in turn")
     return found
+
+
+def as_settings_say(
+    planned: Schedule, settings: Settings, registry: SensorRegistry, population: Population
+) -> Schedule:
+    """The schedule without what a table of the settings excludes; a remark where they have another clock."""
+    if (warning := clock_warning(population, settings, planned.first_slot)) is not None:
+        cli.remark(f"warning: {warning}")
+    return load_exclusions(settings, registry).without(planned)
 
 
 def documents(

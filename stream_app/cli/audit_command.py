@@ -120,7 +120,6 @@ def audit(
     from accounting.bounds import Effort
     from models.prior_files import load_population
     from stream_app.cli import audit_answers as answers
-    from stream_app.setup.exclusions import load_exclusions
     from stream_app.setup.priors_verdict import load_priors_check
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
@@ -136,7 +135,7 @@ def audit(
     registry = load_registry(sensors, population.location_names).with_designs(cli.given_designs(covariance))
     planned = load_schedule(schedule, registry)
     if settings is not None:
-        planned = load_exclusions(settings, registry).without(planned)
+        planned = answers.as_settings_say(planned, settings, registry, population)
     is_one = hindsight is not None or why or posterior is not None
     asked = answers.questions_asked(question, at, settings, is_one=is_one)
     chosen = [population.position(name) for name in person or ()] or list(range(len(population)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import product
+from math import gcd
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,8 @@ def rests_on(population: Population) -> str | None:
 
 
 _QUARTERS = (0, 91, 182, 273)  # days, with and without summer time
+_CLOCK_CHANGE = 3600  # by which a clock is changed, and windows after it begin at other times
+_APART = 0.05  # of a window: steps that begin so soon after one, or before it, are as good as in it
 
 
 def other_clock(population: Population, settings: Settings, first_slot: int) -> tuple[str, str] | None:
@@ -110,9 +113,15 @@ def other_clock(population: Population, settings: Settings, first_slot: int) -> 
     begin, zone = settings.origin_seconds, settings.timezone
     calendar = None if zone is None else Calendar(zone, begin, step_seconds, first_slot)
     cycles = {int(cycle) for cycle in np.unique(population.arrays.slots)} - {1}
+    passed = begin - (0 if fitted.origin == "epoch" else int(fitted.origin))
+    into = passed % (window if fitted.timezone is None else gcd(window, _CLOCK_CHANGE))
+    if cycles and min(into, window - into) > _APART * window:
+        return (
+            f"steps begin {into:,} s after the windows that the priors were fitted to",
+            f"set origin {into:,} s earlier, or fit them with --origin {begin}",
+        )
     for step, cycle in product((day * DAY // step_seconds for day in _QUARTERS), sorted(cycles)):
         if fitted.timezone is None:
-            passed = begin - (0 if fitted.origin == "epoch" else int(fitted.origin))
             theirs = (passed // step_seconds + step) % cycle
         else:
             by_theirs = Calendar(fitted.timezone, begin, step_seconds).from_monday(cycle)

@@ -374,12 +374,6 @@ class DecidingWorker(Job):
         await asyncio.to_thread(deployment.join)
         basis[INPUTS] = inputs.identities
         own.position = progress.model_copy(update={"basis": basis})
-        days, groups = (
-            bounded_days(deployment.settings, deployment.registry),
-            deployment.facts.registries.groups,
-        )
-        await asyncio.to_thread(charge_rest, spent, own, deployment.decided, groups, days)
-        self._monitor.observer.carried(spent.account)
         if key is not None:
             await claim_key(deployment, key, 0, progress.next_step)
         engine = self._engine(progress, await self._remote_accounts(progress.next_step))

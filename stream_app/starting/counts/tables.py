@@ -197,8 +197,8 @@ def _in_codes(cells: Any) -> Any:
 def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
     """The columns of a file; :class:`InputError` where it is no table."""
     check_is_file(path)
-    kind = path.suffix.lower()
     try:
+        kind = _kind(path)
         if layout.week is not None:
             opened = _opened_week(path, layout, layout.week)
         elif kind == ".parquet":
@@ -206,8 +206,8 @@ def opened_table(path: Path, layout: FilesMap = AS_FOUND) -> OpenedTable:
                 opened = OpenedTable(path, [name for name in file.schema_arrow.names if name])
         elif kind in WORKBOOKS:
             opened = _opened_cells(path, _sheet_rows(path, layout), layout)
-        elif kind in (".json", ".jsonl", ".ndjson", ".geojson"):
-            opened = _opened_records(path, layout)
+        elif kind in _RECORDS:
+            opened = _opened_records(path, layout, are_lines=kind in _LINES)
         else:
             opened = _opened_csv(path, layout)
     except UNREADABLE as error:
@@ -234,6 +234,17 @@ def check_is_file(path: Path) -> None:
 
 
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_LINES = (".jsonl", ".ndjson")
+_RECORDS = (".json", ".geojson", *_LINES)
+
+
+def _kind(path: Path) -> str:
+    """By the ending of its name: a packed file of JSON is such a file."""
+    own = path.suffix.lower()
+    inside = Path(path.stem).suffix.lower() if own == ".gz" else ""
+    if own == ".zip" and (packed := _only_file(path)) is not None:
+        inside = Path(packed.name).suffix.lower()
+    return inside if inside in _RECORDS else own
 
 
 def opened_text(path: Path, file: Any = None) -> Any:
@@ -268,8 +279,8 @@ def _opened_csv(path: Path, layout: FilesMap) -> OpenedTable:
         raise InputError(
             f"{path} must be a table: CSV with a header line, Excel, JSON or Parquet",
             "a packed file, or one of these by another name",
-            "unpack it (gzip, and a zip of one CSV, are read as they are), or name it .xlsx, .xls, .ods or "
-            ".parquet",
+            "unpack it (gzip, and a zip of one CSV or JSON, are read as they are), or name it .xlsx, .xls, "
+            ".ods or .parquet",
         )
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -532,10 +543,10 @@ Records = list[dict[str, Any]]
 _SHAPES = ("geometry", "coordinates", "bbox")
 
 
-def _opened_records(path: Path, layout: FilesMap) -> OpenedTable:
-    content = path.read_bytes()
+def _opened_records(path: Path, layout: FilesMap, *, are_lines: bool) -> OpenedTable:
+    with opened_text(path) as file:
+        content = file.read()
     text = content.decode(layout.encoding or json.detect_encoding(content))
-    are_lines = path.suffix.lower() in (".jsonl", ".ndjson")
     documents = []
     for line, part in enumerate(text.split("\n") if are_lines else [text], start=1):
         if are_lines and not part.strip():

@@ -16,6 +16,7 @@ from models.priors.population import FittedWindows
 from stream_app.analysis.preflight import check_files
 from stream_app.setup.given_priors import clock_warning, other_clock
 from stream_app.setup.settings import Settings
+from tests.stream_app.command_line import Tallyguard
 
 HOURLY = FittedWindows(3600, "epoch", "most_frequent", "location", "elsewhere", 1_772_000_000)
 LATER = replace(HOURLY, origin=1_772_431_200)  # two hours before the deployment
@@ -48,6 +49,10 @@ def people(fitted: FittedWindows | None, slots: int = 24) -> Population:
         (HOURLY, 24, {"step_seconds": 900}, 32, "lasts 900 s, .* windows of 3,600 s", "finer --parts 4"),
         (HOURLY, 24, {"step_seconds": 7200}, 4, "lasts 7,200 s", "^fit them with --window-seconds 7200"),
         (None, 24, {"step_seconds": 900}, 0, "", ""),
+        (replace(HOURLY, origin=1_772_431_200 + 1800), 24, {}, 1, "begin 1,800 s after", "1,800 s earlier"),
+        (replace(HOURLY, origin=1_772_431_200 - 60), 24, {}, 2, "", ""),
+        (replace(HOURLY, origin=1_772_431_200 + 1800), 1, {}, 1, "", ""),
+        (replace(VIENNA, origin=1_699_999_200 - 900), 24, {"timezone": "Europe/Vienna"}, 9, "900 s", ""),
     ],
 )  # fmt: skip
 def test_steps_that_the_priors_were_not_fitted_to_are_said(
@@ -70,14 +75,19 @@ def test_settings_that_say_nothing_of_time_are_not_asked() -> None:
     assert other_clock(people(HOURLY), Settings(step_seconds=3600), 5) is None
 
 
-def test_check_says_it_by_the_first_slot_of_the_schedule(tmp_path: Path) -> None:
+def test_check_and_audit_say_it_by_the_first_slot_of_the_schedule(
+    tmp_path: Path, tallyguard: Tallyguard
+) -> None:
     priors, schedule, config = (tmp_path / name for name in ("priors.json", "schedule.json", "t.toml"))
     save_population(people(HOURLY), priors)
     config.write_text("origin = 2026-03-02T08:00:00Z\n")
     for slot, levels in ((8, []), (7, ["warning"])):
-        schedule.write_text(f'{{"first_slot": {slot}, "steps": [{{"sensors": []}}]}}')
+        schedule.write_text(f'{{"first_slot": {slot}, "steps": [{{"sensors": []}}, {{"sensors": []}}]}}')
         found = check_files(config=config, priors=priors, schedule=schedule)
         assert [each.level for each in found if "as the priors were fitted" in each.sentence] == levels
+        audited = tallyguard("audit", str(priors), "--schedule", str(schedule), "--config", str(config))
+        assert audited.code == 0
+        assert ("as the priors were fitted" in audited.err) == bool(levels)
     said = clock_warning(people(HOURLY), Settings(origin=MONDAY), 7)
     assert said is not None
     assert said.endswith("ceilings hold for people who live by these steps; set first_slot = 8")

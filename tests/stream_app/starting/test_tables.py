@@ -150,15 +150,15 @@ WRITTEN = [
 ]
 
 
-def zipped(content: bytes, *more: str) -> bytes:
+def zipped(content: bytes, *more: str, name: str = "counts.csv") -> bytes:
     """A zip of a folder with one file, as it is packed on a Mac, and others."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.mkdir("2026")
-        archive.writestr("2026/counts.csv", content)
-        archive.writestr("__MACOSX/2026/._counts.csv", b"x")
-        for name in more:
-            archive.writestr(name, content)
+        archive.writestr(f"2026/{name}", content)
+        archive.writestr(f"__MACOSX/2026/._{name}", b"x")
+        for other in more:
+            archive.writestr(other, content)
     return made.getvalue()
 
 
@@ -173,6 +173,18 @@ def test_a_zip_of_one_table_is_read_and_any_other_refused(tmp_path: Path) -> Non
     torn[torn.index(b"counts.csv") + 12] ^= 255
     with pytest.raises(InputError, match="must be a table"):
         taken(tmp_path, bytes(torn), "e.zip")
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_packed_json_is_read_as_json(tmp_path: Path, kind: str) -> None:
+    records = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
+    lines = "\n".join(map(json.dumps, records)) if kind == "jsonl" else json.dumps(records)
+    packed = {
+        f"c.{kind}.gz": gzip.compress(lines.encode()),
+        "c.zip": zipped(lines.encode(), name=f"c.{kind}"),
+    }
+    for name, content in packed.items():
+        assert counts_of(taken(tmp_path, content, name)) == COUNTED
 
 
 FOOT = ["Summe;109;28", "Mittel;36;14", "Quelle: Stadt X"]
@@ -482,7 +494,7 @@ def test_a_workbook_of_several_sheets_and_a_document_of_several_lists_are_asked_
         (
             "c.zip",
             b"PK\x03\x04...",
-            r"got a packed file, .*; unpack it \(gzip, and a zip of one CSV, are read as they are\)",
+            r"got a packed file, .*; unpack it \(gzip, and a zip of one CSV or JSON, are read as they are\)",
         ),
         ("c.csv", b"PK\x03\x04...", r"one of these by another name; .* name it \.xlsx"),
         ("c.csv.bz2", b"BZh91AY", "got a packed file"),
