@@ -18,7 +18,7 @@ from stream_app.kafka.regions.region_records import (
 )
 from stream_app.kafka.release.deciding_worker import DecidingWorker, RemoteAccounts
 from stream_app.kafka.release.release_core import DecidingCore, InputRecord
-from stream_app.kafka.release.release_log import WHOLE_STEPS, TopicLog
+from stream_app.kafka.release.release_log import WHOLE_STEPS, Progress
 from stream_app.setup.run_folder.progress import DECISIONS
 from stream_app.steps import ClosedCounts, Position, StepClock, StepEngine, StepWindow
 
@@ -96,24 +96,14 @@ class CoordinatorCore(DecidingCore):
 
     continues, position_kind, writes = "coordination", CoordinatorProgress, (DECISIONS,)
 
-    def __init__(
-        self,
-        engine: StepEngine,
-        clock: StepClock,
-        log: TopicLog,
-        commit_above: int | None = None,
-        *,
-        deployment: str | None = None,
-    ) -> None:
-        super().__init__(engine, clock, log, commit_above, deployment=deployment)
-        window, progress = engine.intake.window, log.position
-        assert isinstance(window, SealedWindow)
-        assert isinstance(progress, CoordinatorProgress)
-        self._window: SealedWindow = window
-        self._window.left_out |= progress.left_out
-        self._next_whole = progress.next_whole
+    _window: SealedWindow
+
+    def _go_on(self, position: Progress) -> None:
+        assert isinstance(position, CoordinatorProgress)
+        self._window.left_out |= position.left_out
+        self._next_whole = position.next_whole
         self._published: dict[int, set[str]] = {}
-        self._kept: dict[str, deque[_Kept]] = {region: deque() for region in log.topics.regions}
+        self._kept: dict[str, deque[_Kept]] = {region: deque() for region in self._topics.regions}
 
     def _receive(self, record: InputRecord) -> None:
         message = SEALED.read(record, f"{self._topics.sealed} of region {record.log}:{record.offset}")

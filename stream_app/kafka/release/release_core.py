@@ -245,6 +245,10 @@ class DecidingCore(Core):
         self._deployment = deployment
         self.engine, self.devices = engine, engine.devices
         self._commit_above = commit_above
+        self._go_on(log.position)
+
+    def _go_on(self, position: Progress) -> None:
+        """Take what else the position says."""
 
     def _close_due(self) -> None:
         while self.engine.is_due():
