@@ -34,7 +34,7 @@ from experiments.crowd_attackers import (
     area_under_curve,
     draw_days,
 )
-from experiments.crowd_page import page
+from experiments.crowd_page import Row, page
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
 from experiments.real_checkins import MissingDataError, load
@@ -60,36 +60,6 @@ class Setting:
     schedule: Schedule
     active: int
     places: NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Row:
-    """Means over the targets; intervals are two standard errors over targets and days."""
-
-    setting: str
-    people: int
-    active: int
-    targets: int
-    guess: float
-    collective: float
-    recovery: float
-    membership: float
-    attack_error: float  # the largest of the three attacks'
-    crowd: float
-    informed: float
-    crowd_nats: float
-    informed_nats: float
-    median_sigma: float
-    area: float  # under the curve of the membership test
-    area_error: float  # over targets
-    area_ceiling: float
-    least_p: float  # smallest, over targets and attacks, of Pr[so many hits or more] at the ceiling
-    seconds: float  # to add up everybody once, a step
-
-    @property
-    def removed(self) -> float:
-        """Share of what the counts add to the guess that the crowd takes away again."""
-        return (self.informed - self.crowd) / max(self.informed - self.guess, 1e-9)
 
 
 def schedule_of(

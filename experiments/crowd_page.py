@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from experiments.crowd import Row
+from dataclasses import dataclass
 
 ATTACKS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """Means over the targets; intervals are two standard errors over targets and days."""
+
+    setting: str
+    people: int
+    active: int
+    targets: int
+    guess: float
+    collective: float
+    recovery: float
+    membership: float
+    attack_error: float  # the largest of the three attacks'
+    crowd: float
+    informed: float
+    crowd_nats: float
+    informed_nats: float
+    median_sigma: float
+    area: float  # under the curve of the membership test
+    area_error: float  # over targets
+    area_ceiling: float
+    least_p: float  # smallest, over targets and attacks, of Pr[so many hits or more] at the ceiling
+    seconds: float  # to add up everybody once, a step
+
+    @property
+    def removed(self) -> float:
+        """Share of what the counts add to the guess that the crowd takes away again."""
+        return (self.informed - self.crowd) / max(self.informed - self.guess, 1e-9)
+
 
 _PAGE = """# What a crowd hides, on the demo's city and on check-ins
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.crowd import Row, city_setting, measure
+from experiments.crowd import city_setting, measure
 from experiments.crowd_attackers import CollectiveFilter, Moments, Watched
-from experiments.crowd_page import page
+from experiments.crowd_page import Row, page
 from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule
