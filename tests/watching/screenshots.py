@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,8 @@ def main(folder: Path = FOLDER) -> None:
             ):
                 watched = WatchedPage(browser, engine.address, color_scheme=scheme, **device)
                 watched.page.wait_for_selector("#week td")
-                watched.page.locator("#verdict-word", has_text="No").wait_for(timeout=COMPILE_SECONDS * 1000)
+                read = watched.page.get_by_text(re.compile("^Steps 0 to 4[0-9] are released")).first
+                read.wait_for(timeout=COMPILE_SECONDS * 1000)  # the answer comes after the steps it is about
                 watched.page.screenshot(path=folder / f"{name}.png", full_page=name == "page-light")
                 if name == "page-light":
                     watched.page.locator("#week-section").screenshot(path=folder / "page-week.png")
@@ -125,7 +127,8 @@ def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
     page.fill("#token", TOKEN)
     page.click("#token-form button[type=submit]")
     page.wait_for_selector("#exposed button")
-    page.select_option("#threshold", value="0.5")
+    with page.expect_response(lambda response: "threshold=0.5" in response.url):  # else a row may be replaced
+        page.select_option("#threshold", value="0.5")
     page.wait_for_selector("#exposed button")
     page.locator("#exposed button").first.click()
     page.wait_for_selector("#why h3", timeout=60_000)
