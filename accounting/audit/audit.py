@@ -42,8 +42,9 @@ from models.releases import (
     Schedule,
     SensorRelease,
     StepSchedule,
-    parts_by_step,
+    counts_in,
     schedule_in_single_steps,
+    without_count,
 )
 
 if TYPE_CHECKING:
@@ -488,7 +489,7 @@ def explain(
     """Take one person's exposure to ``steps`` apart: one audit a release of :func:`information_shares`."""
     whole = audit_exposure(exposure, mistakes, effort=effort)
     shares = []
-    for share in information_shares(exposure, parts_by_step(steps)):
+    for share in information_shares(exposure, [counts_in(step) for step in schedule_in_single_steps(steps)]):
         without = audit_exposure(_without(exposure, steps, share), mistakes, effort=effort)
         shares.append(ReleaseShare(**asdict(share), certified_drop=whole.certified - without.certified))
     return Explanation(whole.certified, whole.baseline, sum(whole.information.per_step), tuple(shares))
@@ -530,10 +531,11 @@ def _without(exposure: Exposure, steps: tuple[StepSchedule, ...], left_out: Info
         else step
         for step in steps
     )
-    before, after = schedule_in_single_steps(steps), schedule_in_single_steps(changed)
     locations = exposure.observations[0].labels.size
+    single = schedule_in_single_steps(steps)
+    after = (without_count(step, left_out.step, left_out.sensor) for step in single)
     observations = (
-        seen if step == other else observe(other, locations)
-        for seen, step, other in zip(exposure.observations, before, after, strict=True)
+        seen if step is other else observe(other, locations)
+        for seen, step, other in zip(exposure.observations, single, after, strict=True)
     )
     return exposure.under(tuple(observations), PublishedWindows.of(changed, locations))

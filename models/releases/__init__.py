@@ -9,10 +9,9 @@ from models.releases.fine_steps import (
     WindowRelease,
     check_window_ends,
     counting_in,
+    counts_in,
     in_single_steps,
     most_counting,
-    parts_by_step,
-    parts_in_step,
     parts_of,
     published_window,
     revealed_of_window,
@@ -21,6 +20,7 @@ from models.releases.fine_steps import (
     together,
     window_release,
     without_coins,
+    without_count,
 )
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
 from models.releases.schedule import (

@@ -459,7 +459,8 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
     ended = (each.release for each in open_windows if each.last == step.step and _is_whole(each))
     published = (*plain, *together(plain, tuple(of_others)), *ended)
     found = in_step(step.step, plain, shown, tuple(revealed))
-    return replace(found, among=among, published=published, parts=StepParts(plain, shown))
+    own = StepParts(plain, shown, tuple(window for window, _ in parts))
+    return replace(found, among=among, published=published, parts=own)
 
 
 def _is_whole(window: OpenWindow) -> bool:
@@ -550,13 +551,27 @@ class PartOfCount(NamedTuple):
     ends: tuple[MoveEnd, ...] = ()  # as of `ShownPlaces`
 
 
-def parts_in_step(step: StepSchedule, registry: SensorRegistry) -> list[PartOfCount]:
-    """What each count shows in a decided step of a run: as :func:`in_single_steps`, count by count."""
-    parts = [PartOfCount(step.step, each, each) for each in step.releases if each.sensor.window is None]
-    for window, part in _shown_in_windows(step, _open_in(step, registry)):
+def counts_in(step: StepSchedule) -> list[PartOfCount]:
+    """What each count shows in a step that was brought to single steps."""
+    parts = step.parts or StepParts(step.releases, ())
+    found = [PartOfCount(step.step, each, each) for each in parts.plain]
+    for window, part in zip(parts.windows, parts.shown, strict=True):
         own = SensorRelease(part.sensor, part.mechanism)
-        parts.append(PartOfCount(window.last, window.release, own, part.ends))
-    return parts
+        found.append(PartOfCount(window.last, window.release, own, part.ends))
+    return found
+
+
+def without_count(step: StepSchedule, published: int, sensor: str) -> StepSchedule:
+    """A step that was brought to single steps, had a sensor's count of one step not been published."""
+    parts = step.parts or StepParts(step.releases, ())
+    plain = tuple(each for each in parts.plain if (step.step, each.sensor.name) != (published, sensor))
+    of_windows = zip(parts.windows, parts.shown, strict=True)
+    kept = [each for each in of_windows if (each[0].last, each[0].release.sensor.name) != (published, sensor)]
+    if len(plain) == len(parts.plain) and len(kept) == len(parts.shown):
+        return step
+    shown = tuple(part for _, part in kept)
+    own = StepParts(plain, shown, tuple(window for window, _ in kept))
+    return StepSchedule(step.step, (*plain, *together(plain, shown)), parts=own)
 
 
 def parts_by_step(steps: Sequence[StepSchedule]) -> list[list[PartOfCount]]:
@@ -603,9 +618,12 @@ def schedule_in_single_steps(steps: Sequence[StepSchedule]) -> tuple[StepSchedul
             for part in parts
             if part.whole.sensor.window is not None
         )
+        windows = (
+            OpenWindow(part.whole, part.published) for part in parts if part.whole.sensor.window is not None
+        )
         among = tuple(each for part in parts for each in _counting_part(part))
-        own = StepParts(plain, shown)
-        found.append(StepSchedule(step.step, (*plain, *together(*own)), among=among, parts=own))
+        own = StepParts(plain, shown, tuple(windows))
+        found.append(StepSchedule(step.step, (*plain, *together(plain, shown)), among=among, parts=own))
     return tuple(found)
 
 

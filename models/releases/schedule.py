@@ -483,10 +483,11 @@ def sensor_at(locations: tuple[int, ...]) -> Sensor:
 
 
 class StepParts(NamedTuple):
-    """Counts of presence in one step, and what each window shows in it."""
+    """Counts of presence in one step, what windows show in it, and of which window each of these is."""
 
     plain: tuple[SensorRelease, ...]
     shown: tuple[ShownPlaces, ...]
+    windows: tuple[OpenWindow, ...] = ()
 
 
 @checked(ScheduleError, leave=("parts",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tallyguard as tg
 from accounting.attacks import attack_person, attack_recorded
-from accounting.audit import AttackSettings, audit_population, explain
+from accounting.audit import AttackSettings, audit_exposure, audit_population, explain
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
@@ -27,8 +27,8 @@ from models.releases import (
     SensorRegistry,
     SensorRelease,
     StepSchedule,
+    counts_in,
     in_single_steps,
-    parts_by_step,
     schedule_in_single_steps,
 )
 from stream_app.watching.hindsight import PastHorizon, hindsight
@@ -247,11 +247,58 @@ def test_what_each_window_revealed_adds_up_and_without_it_the_ceiling_is_that_of
         assert found.without(share) == pytest.approx(rest.certified, abs=1e-12)
 
 
+@pytest.mark.slow
+@given(schedules())
+@settings(max_examples=20, deadline=None)
+def test_single_steps_are_taken_apart_by_the_counts_that_are_published(case: Case) -> None:
+    """As pages have a run's steps: shares are named as in an audit of what is published, and as large."""
+    steps, mistakes = case.schedule.steps, case.log.mistakes
+    single, whole = schedule_in_single_steps(steps), explain(case.exposure, steps, mistakes)
+    found = explain(replace(case.exposure, windows=None), single, mistakes)
+    assert {(each.step, each.sensor, each.mechanism): each.information_nats for each in found.shares} == {
+        (each.step, each.sensor, each.mechanism): each.information_nats for each in whole.shares
+    }
+    for share in found.shares[:1]:
+        kept = [
+            StepSchedule(
+                step.step,
+                tuple(r for r in step.releases if (step.step, r.sensor.name) != (share.step, share.sensor)),
+            )
+            for step in steps
+        ]
+        rest = replace(case, schedule=Schedule(tuple(kept))).exposure
+        without = audit_exposure(replace(rest, windows=None), mistakes).certified
+        assert found.without(share) == pytest.approx(without, abs=1e-12)
+
+
+def test_windows_of_a_run_that_begin_before_its_last_steps_or_are_open_have_the_names_of_their_sensors() -> (
+    None
+):
+    """Not of the places that they show: whoever asks why must learn which sensor it was, and which count."""
+    week = Sensor("week", (0,), window=CountingWindow(4))
+    line = Sensor("line", (0, 1), window=CountingWindow(2, ((0, 1, 1),)))
+    hour = Sensor("hour", (2,))
+    registry = SensorRegistry(("0", "1", "2"), (week, line, hour))
+    registry = registry.with_windows({"week": Gaussian(1.0), "line": Raw()})
+    prior = MovementPrior.from_dense("a", np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.3, 0.3, 0.4]]))
+    population = Population.pack([prior])
+    decided = [StepSchedule(step, (SensorRelease(hour, Gaussian(2.0)),)) for step in range(3, 8)]
+    steps = tuple(in_single_steps(step, registry) for step in decided)
+    found = explain(Exposure.of(population.chain(0), Schedule(steps, 3), 3), steps, 1)
+    assert {(each.step, each.sensor, each.mechanism) for each in found.shares} == {
+        *((step, "hour", "gaussian") for step in range(3, 8)),
+        *((step, "line", "raw") for step in (3, 5, 7, 9)),
+        *((step, "week", "gaussian") for step in (3, 7)),
+    }
+    assert sum(each.information_nats for each in found.shares) == pytest.approx(found.information_nats)
+    assert max(each.certified_drop for each in found.shares) > 0.01
+
+
 def test_single_steps_are_audited_as_before_bit_for_bit() -> None:
     """Nothing is converted where nothing has a window."""
     steps = Schedule.gaussian([[0], [1], []], 1.0).steps
     assert schedule_in_single_steps(steps) == steps
-    assert [[part.shown for part in own] for own in parts_by_step(steps)] == [
+    assert [[part.shown for part in counts_in(step)] for step in steps] == [
         list(step.releases) for step in steps
     ]
 

@@ -438,7 +438,7 @@ def counts_of(step: StepSchedule) -> int:
     """How many counts of a step :func:`at_level` takes what they hide among from."""
     if step.parts is None:
         return sum(each.mechanism.is_released for each in step.releases)
-    plain, shown = step.parts
+    plain, shown, _ = step.parts
     ends = sum(len(part.ends) or not _is_known(SensorRelease(part.sensor, part.mechanism)) for part in shown)
     return ends + sum(each.mechanism.is_released for each in plain)
 
@@ -468,7 +468,7 @@ class _Hiding:
         counting = zip(self.step.counting, self.crowds, strict=True)
         sums = ((each, crowd) for each, crowd in counting if isinstance(each, Sensor) and each.window is None)
         by_places = {each.locations: crowd for each, crowd in sums}  # where two count, none hides anybody
-        plain, shown = self.step.parts
+        plain, shown, _ = self.step.parts
         own = tuple(self._seen(each, by_places.get(each.sensor.locations, SensorCrowd())) for each in plain)
         parts = []
         for part in shown:

@@ -28,8 +28,8 @@ from models.releases import (
     SensorRegistry,
     SensorRelease,
     StepSchedule,
+    counts_in,
     in_single_steps,
-    parts_in_step,
 )
 from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
@@ -177,7 +177,7 @@ def _revealed(
     first = max(0, last - int(log.settings["horizon"]) + 1)
     own, horizon = steps[first : last + 1], log.horizon()
     accounted = tuple(in_single_steps(step, priors.registry) for step in own)
-    parts = tuple(parts_in_step(step, priors.registry) for step in own)
+    parts = tuple(map(counts_in, accounted))
     schedule = Schedule(accounted, horizon.first_slot + first, horizon.calendar)
     chains, draws = priors.population.accounted, priors.population.draws
     for chain in priors.population.chains_of(np.array([person])):
