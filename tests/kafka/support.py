@@ -233,11 +233,12 @@ class OnKafka:
         if not self.regions:
             return self.values(topic)
         parts = [StepRelease.model_validate_json(line) for line in self.values(topic)]
-        order = [sensor.name for sensor in Deployment.of(self.settings).registry.sensors]
+        decided = [json.loads(line)["decisions"] for line in self.values(self.topics.decisions)]
         whole = []
         for line in self.values(self.topics.whole):
             step = json.loads(line)["step"]
             own = [each for part in parts if part.step == step for each in part.releases]
+            order = [each["sensor"] for each in decided[step]]
             own.sort(key=lambda each: order.index(each.sensor))
             whole.append(StepRelease(step=step, releases=tuple(own)).line().rstrip())
         return whole

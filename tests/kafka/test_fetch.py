@@ -53,7 +53,8 @@ def assert_same_logs(copy: Path, run: Path, *, first: int = 0, until: int = 10**
     for each in (*ours, *theirs):
         each.pop("chains", None)  # the digest of chains by the names and the order of people
     found, expected = ([each for each in some if first <= each["step"] < until] for some in (ours, theirs))
-    assert found == expected
+    for line, wanted in zip(found, expected, strict=True):
+        assert line == wanted
     assert check_run(copy).faults == ()
 
 

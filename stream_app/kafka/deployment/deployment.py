@@ -319,7 +319,8 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     }
     # What follows is left out at its default: deployments of earlier versions were begun without these
     # settings.
-    if settings.sharpen and settings.sharpen_operations != OPERATIONS:
+    looks_closer = settings.sharpen or settings.sampled_above is not None
+    if looks_closer and settings.sharpen_operations != OPERATIONS:
         basis["sharpen_operations"] = settings.sharpen_operations
     if settings.draws > 1:
         basis[DRAWS] = settings.draws

@@ -179,6 +179,13 @@ def test_every_process_of_a_deployment_on_kafka_must_have_the_same_clock() -> No
     assert not {"timezone", "holidays"} & without.keys()
 
 
+def test_the_work_of_a_step_is_in_the_record_where_only_sampling_takes_any() -> None:
+    """A copy of the deployment would look at others otherwise."""
+    given = {"sharpen": False, "sharpen_operations": 7}
+    assert "sharpen_operations" not in accounts_basis(settings(**given), REGISTRY)
+    assert accounts_basis(settings(**given, sampled_above=0.1), REGISTRY)["sharpen_operations"] == 7
+
+
 def test_a_budget_a_crowd_and_a_panel_follow_the_clock_but_hindsight_no_holidays(tmp_path: Path) -> None:
     """What cannot is refused by every runner, in one sentence."""
     own = {"adversary": "crowd", "release": BUDGET, "panel": tmp_path / "panel.jsonl"}
