@@ -96,6 +96,7 @@ class WorkThread:
     async def do(self, work: Callable[[], Result]) -> Result:
         """The result of a piece of work; while it runs, the process counts as having work to do."""
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(_take_notice)
         while not future.done():
             await asyncio.wait({future}, timeout=1.0)
             self.pulse.beat(has_work=True)
@@ -104,6 +105,12 @@ class WorkThread:
     def stop(self) -> None:
         """Accept no more work."""
         self._thread.shutdown(wait=False)
+
+
+def _take_notice(work: asyncio.Future[Any]) -> None:
+    """Of an error in work that nobody waits for any more, as the worker ends: asyncio would report it."""
+    if not work.cancelled():
+        work.exception()
 
 
 def run_worker(group: str, job: Job, deployment: Deployment, pulse: Pulse) -> int:

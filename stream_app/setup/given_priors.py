@@ -118,7 +118,7 @@ def other_clock(population: Population, settings: Settings, first_slot: int) -> 
     if cycles and min(into, window - into) > _APART * window:
         return (
             f"steps begin {into:,} s after the windows that the priors were fitted to",
-            f"set origin {into:,} s earlier, or fit them with --origin {begin}",
+            f"set origin {into:,} s earlier, or fit them again with --origin {begin}",
         )
     for step, cycle in product((day * DAY // step_seconds for day in _QUARTERS), sorted(cycles)):
         if fitted.timezone is None:

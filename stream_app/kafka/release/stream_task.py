@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -221,7 +220,7 @@ class StreamTask:
         self._ends_now, self._ends_of_silent = LogEnds(0.0), LogEnds(SILENCE_SECONDS)
         self._lags = False
         self._must_check_fence = False
-        self._writing: Future[float | None] | None = None
+        self._writing: asyncio.Task[Any] | None = None
         self._uncommitted = 0  # records entered since the last transaction
         self._began_seconds = self._committed_seconds = time.monotonic()
         self._core: Core
@@ -256,8 +255,9 @@ class StreamTask:
     async def stop(self) -> None:
         """Leave; records that were not committed will be read again."""
         self._is_stopped = True
-        if self._writing is not None:
-            self._writing.cancel()
+        if self._writing is not None and not self._writing.done():
+            self._writing.cancel()  # its transaction is aborted before the client is closed
+            await asyncio.wait({self._writing})
         await self._log.stop()
         self._thread.stop()
         self._monitor.left(self._name)
@@ -268,8 +268,12 @@ class StreamTask:
 
     def write(self, records: Sequence[LogRecord]) -> float | None:
         """On the core's thread: write records in one transaction; see :meth:`TransactionLog.write`."""
-        self._writing = asyncio.run_coroutine_threadsafe(self._log.write(records), self._loop)
-        return self._writing.result()
+
+        async def written() -> float | None:
+            self._writing = asyncio.current_task()
+            return await self._log.write(records)
+
+        return asyncio.run_coroutine_threadsafe(written(), self._loop).result()
 
     def read(self, first: int, until: int) -> Iterator[StepDecision]:
         """On the core's thread: what was decided on the steps ``first..until - 1``."""

@@ -113,7 +113,8 @@ async function explain(person, row) {
 function reason(found, row) {
   const all = found.information_bits || 1;
   const rows = found.shares.map((share) => [
-    share.sensor, stepName(share.step, about), share.mechanism, bits(share.information_bits),
+    share.sensor, `${stepName(share.step, about)}${share.step > found.steps[1] ? ", not published yet" : ""}`,
+    share.mechanism, bits(share.information_bits),
     `${Math.round((100 * share.information_bits) / all)} %`,
     share.said.certified_drop,
   ]);
