@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.own_counts_bound import Asked, Presence, success_by_own_counts
-from accounting.bounds.patterns.frontier_kernel import SEQUENCES
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, has_initial_distribution
 from accounting.continuous.refine_kernel import raw_horizon
 from accounting.exposure.own_counts import OwnWindow
 from accounting.exposure.step_information import followed_by, is_whole, seen_release
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from accounting.exposure.step_information.likelihood_levels import SeenSteps, find_sensors
+from accounting.exposure.step_information.likelihood_levels import SeenSteps, own_signals
 from models.mechanisms import SeenRelease, truncated_mass
 from models.numerics.arrays import Floats, Integers, Integers32
 from models.priors.chain import is_labelled
@@ -154,10 +153,11 @@ def ceiling_by_own_counts(
     hits = np.concatenate((raw.hits_before[skipped:], raw.hits))
     hits[0] &= not is_shown
     slots = (begins + np.arange(len(hits))) % len(own.start)
-    time, channel, cover = find_sensors(own, hits, plain, row)
+    marginal = np.concatenate((raw.marginal_before[skipped:], raw.marginal))
+    signals, left_out = own_signals(own, hits, marginal, plain, row, False)
     presence = [
-        Presence(t, c, plain.tables, g)
-        for t, c, g in zip(time.tolist(), cover, channel.tolist(), strict=True)
+        Presence(int(step), cover, weight[:size], theta[:size])
+        for step, cover, size, weight, theta in zip(*signals, strict=True)
     ]
     label, cost = np.tile(np.arange(own.places.size), (slots.size, 1)), np.ones(slots.size, np.int64)
     if is_labelled(own):
@@ -166,10 +166,8 @@ def ceiling_by_own_counts(
     start = raw.marginal_before[skipped] if first else raw.person.start
     moves = np.array([dense_matrix(own, slot) for slot in slots[:-1]]).reshape(-1, start.size, start.size)
     asked = Asked(start, moves, label, cost, first, is_shown, rules.mistakes)
-    found = success_by_own_counts(asked, presence, [each.own for each in counts], rules.vectors, (SEQUENCES,))
-    if found is None:
-        return None
-    return found + float(plain.tables.left_out[channel].sum()) + sum(each.left_out for each in counts)
+    found = success_by_own_counts(asked, presence, [each.own for each in counts], rules.vectors)
+    return None if found is None else found + left_out + sum(each.left_out for each in counts)
 
 
 class _OwnCount(NamedTuple):

@@ -34,9 +34,11 @@ from accounting.bounds.noised.sandwich_kernel import (
     BY_SANDWICH,
     EXPANSIONS_PER_VECTOR,
     FEW_LAWS,
+    LIGHT,
     Window,
     affordable_nodes,
     affordable_operations,
+    counts_of,
     limits_for,
     moves_of,
     sandwich_success,
@@ -292,15 +294,16 @@ def noised_success(
     if lowest <= enough:
         return NoisedSuccess(lowest, 0.0)
     moves, at_first = moves_of(raw.person, steps), 4.0 * most  # a few nodes lower many bounds
-    nodes = affordable_nodes(inside, steps, places, horizon.mistakes, moves, at_first)
+    counts = counts_of(inside)
+    nodes = affordable_nodes(counts, inside.cover.sum(), steps, places, horizon.mistakes, moves, at_first)
     at_least, won, apart, found = left_out + past.left_out, 0.0, lowest, lowest
     if nodes > 0:
         expansions = EXPANSIONS_PER_VECTOR * horizon.vectors * steps
-        window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves)
+        window = Window(raw.person, steps, np.ones(places), horizon.mistakes, expansions, most, moves, LIGHT)
         tree_enough = enough if enough < 0.0 else enough - at_least
         is_told_apart = lowest < 1.0 and _is_counted_always(raw)  # else few steps have many counts each
         limits = limits_for(window, nodes, min(known, lowest), is_told_apart, tree_enough)
-        found, won, products = sandwich_success(window, inside, past.laws, limits)
+        found, won, products = sandwich_success(window, counts, past.laws, limits)
         found += at_least
         lowest = min(lowest, found)
         if 0.0 <= tree_enough < won:  # more is attained than is allowed

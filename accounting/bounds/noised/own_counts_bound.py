@@ -21,18 +21,27 @@ levels of these counts leave.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
-from math import prod, sqrt
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from accounting.bounds.noised.sandwich_bound import own_signals_of
-from accounting.bounds.noised.sandwich_kernel import thinned_laws
+from accounting.bounds.noised.sandwich_kernel import (
+    AS_LOW_AS_MAY_BE,
+    EXPANSIONS_PER_VECTOR,
+    Counts,
+    Window,
+    affordable_nodes,
+    affordable_operations,
+    limits_for,
+    moves_of,
+    sandwich_success,
+    thinned_laws,
+)
 from accounting.bounds.patterns import affordable_vectors
 from accounting.bounds.patterns.frontier_kernel import (
     EXPANSIONS,
-    SEQUENCES,
     FrontierEffort,
     FrontierQuestion,
     Sight,
@@ -42,32 +51,34 @@ from accounting.bounds.patterns.moment import Size
 from accounting.bounds.patterns.raw_success_kernel import Outside
 from accounting.exposure import Exposure
 from accounting.exposure.own_counts import OwnCount, OwnWindow, own_window
-from accounting.exposure.step_information.likelihood_levels import THREE, TWO, WHOLE, LevelTables, levels_of
-from models.mechanisms import Raw, truncated_mass
+from accounting.exposure.step_information.rays import rays_of
+from models.mechanisms import truncated_mass
 from models.numerics.arrays import Flags, Floats, Integers
 from models.priors.chain import ChainView, LocalChain
 from models.releases import shown_places
 
 BY_OWN_COUNTS = 65
 MOST_STATES = 512  # of a person, in one step
-_MOST_OPERATIONS = 2e10  # some seconds of one core
-_MOST_OPERATIONS_AT_ONCE = 2e9  # of a pattern
+_MOST_OPERATIONS = 2e9  # of a pattern's searches
+_MOST_OUTPUTS = 128  # of one count; a wider noise's are covered by so many
+_LEAST_WEIGHT = 1e-9  # of an output; what is rarer is left out and added to the bound
+_ALIKE = 1e-12  # between two outputs that say the same
 _TOLERANCE = 1e-7  # of success, of each search
-_KEPT = (1, 2, 4, 8)  # likelihoods of the own count that are kept of one noised count, in its ways
+_KEPT = 8  # likelihoods of the own count that are kept of a noised count before the horizon
 _LAWS = 8  # of the first state, beside states that are shown
 _ROUNDING = 1.0 + 1e-12
-
-Way = tuple[Floats, Floats]
-"""Levels (L, K) of a count, and the probability (K,) that it shows the state, by state."""
+_OF_A_TREE = 8.0  # times the work of one of presence: there are more states, and more values
+IN_AUDITS = 2
+"""Times the work of a running ceiling with as many vectors that one of an audit may take."""
 
 
 class Presence(NamedTuple):
-    """A count of one step's presence at own places ``cover`` (K,), a channel in levels."""
+    """A count of one step's presence at own places ``cover`` (K,), by its outputs (``rays``)."""
 
     step: int
     cover: Flags
-    tables: LevelTables
-    number: int  # of the channel in the tables
+    weight: Floats  # (O,)
+    theta: Floats  # (O,)
 
 
 class OwnPattern(NamedTuple):
@@ -122,13 +133,19 @@ class Asked(NamedTuple):
     mistakes: int
 
 
-class _Channel(NamedTuple):
-    """One published count: ways to put it in levels, from few to many, and how much it may reveal."""
+class _Count(NamedTuple):
+    """One published count, or all of a pattern, by the values that it has of the person."""
 
     step: int
-    ways: list[Way]
-    uncertainty: float
-    is_window: bool
+    value: Integers  # (k,), of each state of the step: a position in ``law``
+    law: Floats  # (N,), how likely each value is
+    seen: Floats  # (O, N), how likely each output is at each value
+    is_pattern: bool = False
+
+    @property
+    def is_noised(self) -> bool:
+        """Whether an output leaves the value open; of a pattern nothing is known to be exact."""
+        return not self.is_pattern and bool(((self.seen > 0.0).sum(axis=1) > 1).any())
 
 
 class States(NamedTuple):
@@ -155,7 +172,7 @@ def own_counts_success(
     signals = [each for t in range(exposure.steps) for each in own_signals_of(exposure, t)]
     left_out = sum(each.rays.left_out for each in signals)
     left_out += sum(own.release.values * truncated_mass(own.release.mechanism) for own in owns)
-    plain = [Presence(each.step, each.cover, levels_of(each.mechanism or Raw()), 0) for each in signals]  # type: ignore[arg-type]
+    plain = [Presence(each.step, each.cover, each.rays.weight, each.rays.theta) for each in signals]
     whole: list[OwnWindow] = []
     for own in sorted(owns, key=lambda each: each.information_nats, reverse=True):
         window = own_window(exposure, own.release)
@@ -164,78 +181,75 @@ def own_counts_success(
             continue
         for part in shown_places(own.release):
             cover = np.isin(exposure.chain.places, part.places.locations)
-            step = own.release.first + part.places.offset
-            plain.append(Presence(step, cover, levels_of(part.mechanism), 0))  # type: ignore[arg-type]
+            rays, step = rays_of(part.mechanism), own.release.first + part.places.offset  # type: ignore[arg-type]
+            left_out += rays.left_out
+            plain.append(Presence(step, cover, rays.weight, rays.theta))
     if not whole:
         return None
-    found = success_by_own_counts(asked, plain, whole, wanted, (1, SEQUENCES))
+    found = success_by_own_counts(asked, plain, whole, wanted, IN_AUDITS)
     return None if found is None else min(1.0, found + left_out)
 
 
 def success_by_own_counts(
-    asked: Asked,
-    plain: Sequence[Presence],
-    windows: Sequence[OwnWindow],
-    wanted: int,
-    sequences: Sequence[int],
+    asked: Asked, plain: Sequence[Presence], windows: Sequence[OwnWindow], wanted: int, more: int = 1
 ) -> float | None:
-    """Success of any adversary who sees these counts, as they are or without noise, which reveals more.
+    """Success of any adversary who sees these counts; None where it is too expensive.
 
-    The least with each of these numbers of ``sequences`` of levels a vector: many that hardly ever come may
-    tell less than few. None where it is too expensive.
+    The least of two: as if all were exact, by the frontier bound, and through noise by the sandwich bound
+    with ``more`` times the work of so many vectors.
     """
-    ways = [(plain, windows)]
-    if any(each.noise.size > 1 for each in windows):
-        exact = [each._replace(noise=np.ones(1)) for each in windows]
-        ways += [
-            (plain, exact),
-            ([each._replace(tables=levels_of(Raw()), number=0) for each in plain], exact),
-        ]
-    found = [_success(asked, *counts, wanted, most) for counts in ways for most in sequences]
-    return min((each for each in found if each is not None), default=None)
+    states = states_of(asked, windows)
+    if states is None:
+        return None
+    counts = [_of_presence(states, each) for each in plain]
+    counts += [_of_window(states, number, each) for number, each in enumerate(windows)]
+    return _success(asked, states, counts, wanted, more)
 
 
 def success_by_pattern(asked: Asked, pattern: OwnPattern, wanted: int) -> float | None:
     """Success of any adversary who sees these counts; None where it is too expensive."""
-    return _success(asked, (), (pattern,), wanted, 512)
-
-
-def _success(
-    asked: Asked,
-    plain: Sequence[Presence],
-    windows: Sequence[OwnWindow | OwnPattern],
-    wanted: int,
-    sequences: int,
-) -> float | None:
-    """:func:`success_by_own_counts` in one way."""
-    states = states_of(asked, windows)
+    states = states_of(asked, (pattern,))
     if states is None:
         return None
-    channels = [_of_presence(states, each) for each in plain]
-    channels += [_of_window(states, number, each) for number, each in enumerate(windows)]
-    channels = sorted((each for each in channels if each.uncertainty > 0.0), key=lambda each: each.step)
+    value = states.counted[pattern.last][:, 0]
+    law = np.bincount(value, states.mass[pattern.last], pattern.most + 1).astype(np.float64)
+    return _success(asked, states, [_Count(pattern.last, value, law, pattern.seen, True)], wanted, 4)
+
+
+def _success(asked: Asked, states: States, counts: Sequence[_Count], wanted: int, more: int) -> float | None:
     steps, first = len(asked.cost) - asked.first, asked.first
     chain, marginal = chain_of(asked, states)
     places = chain.places.size
-    laws = _laws_before(asked, states, [each for each in channels if each.step < first], places)
-    channels = [each._replace(step=each.step - first) for each in channels if each.step >= first]
+    counts = sorted((each for each in counts if (each.law > 0.0).sum() > 1), key=lambda each: each.step)
+    before = [each for each in counts if each.step < first]
+    counts = [each._replace(step=each.step - first) for each in counts if each.step >= first]
     size = Size(steps, places, chain.value.size // steps, 0, True)
-    hits = sum(int((each.ways[0][1] > 0.0).sum()) for each in channels) + len(laws)
-    a_search = size.steps * (asked.mistakes + 1) ** 2 * (size.moves + 2 * places)
-    affordable = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * hits * a_search)))
-    patterns = [each for each in windows if isinstance(each, OwnPattern)]
-    if patterns:
-        affordable = int(_MOST_OPERATIONS_AT_ONCE / (sum(len(each.seen) for each in patterns) * a_search))
-    vectors = min(wanted, affordable, affordable_vectors(size, asked.mistakes, wanted))
+    vectors = affordable_vectors(size, asked.mistakes, wanted)
+    for each in counts:
+        if each.is_pattern:
+            a_search = steps * (asked.mistakes + 1) ** 2 * (size.moves + 2 * places)
+            vectors = min(vectors, int(_MOST_OPERATIONS / (len(each.seen) * a_search)))
     if vectors == 0:
         return None
     person = LocalChain(chain, marginal[0], 0)
+    exact = [each._replace(seen=np.eye(each.law.size)) if each.is_noised else each for each in before]
+    laws = _laws_before(asked, states, exact, places)
     outside = Outside(laws, np.zeros(places), np.ones((1, places)))
-    effort = FrontierEffort(vectors, _TOLERANCE, 4 * EXPANSIONS * vectors, -1)
-    sight = _sight(channels, steps, places, sequences * vectors)
-    sight = sight._replace(is_noised=not patterns)  # nothing is charged in full: rare values are many
+    effort = FrontierEffort(vectors, _TOLERANCE, more * EXPANSIONS * vectors, -1)
     question = FrontierQuestion(person, marginal, asked.mistakes, outside, effort)
-    return float(frontier_in_sight(question, sight))
+    least = float(frontier_in_sight(question, _sight(counts, steps, places)))
+    if any(each.is_noised for each in (*before, *counts)):
+        laws = _laws_before(asked, states, before, places)
+        expansions = EXPANSIONS_PER_VECTOR * vectors * steps
+        work = more * _OF_A_TREE * affordable_operations(vectors, asked.mistakes)
+        moves = moves_of(person, steps)
+        window = Window(person, steps, np.ones(places), asked.mistakes, expansions, work, moves, np.inf)
+        outputs, left_out = _outputs(counts, places)
+        nodes = affordable_nodes(outputs, 0, steps, places, asked.mistakes, moves, work)
+        if nodes > 0:
+            limits = limits_for(window, nodes, least, False, AS_LOW_AS_MAY_BE)
+            least = min(least, sandwich_success(window, outputs, laws, limits)[0] + left_out)
+    return least
 
 
 def states_of(
@@ -294,124 +308,107 @@ def chain_of(asked: Asked, states: States) -> tuple[ChainView, Floats]:
     return ChainView(np.zeros(most, np.int32), marginal, column_start, *joined, label), marginal
 
 
-def _of_presence(states: States, count: Presence) -> _Channel:
-    """A count of presence in one step, with the levels that accounts have for it."""
-    here, tables, g = count.cover[states.place[count.step]], count.tables, count.number
-    ways = []
-    for way in (WHOLE, TWO, THREE):
-        size, shown = int(tables.size[g, way]), np.where(here, tables.shown[g, way], 0.0)
-        absent, present = tables.absent[g, way, :size], tables.present[g, way, :size]
-        ways.append((np.where(here, present[:, np.newaxis], absent[:, np.newaxis]), shown))
-    if tables.shown[g, WHOLE] == 1.0 and tables.present[g, WHOLE, 0] == 0.0:  # exact
-        ways[1:] = [(np.stack([~here, here]).astype(float), np.zeros(here.size))]
-    chance = float(states.mass[count.step][here].sum())
-    shown_at_most = float(tables.shown[g, WHOLE])
-    uncertainty = shown_at_most * _variance(np.array([chance, 1.0 - chance]))
-    return _Channel(count.step, ways, uncertainty, False)
+def _of_presence(states: States, count: Presence) -> _Count:
+    """A count of presence in one step."""
+    value = count.cover[states.place[count.step]].astype(np.int64)
+    law = np.bincount(value, states.mass[count.step], 2).astype(np.float64)
+    seen = 2.0 * count.weight[:, np.newaxis] * np.stack((1.0 - count.theta, count.theta), axis=1)
+    return _Count(count.step, value, law, seen[(seen > 0.0).any(axis=1)])
 
 
-def _of_window(states: States, number: int, window: OwnWindow | OwnPattern) -> _Channel:
+def _of_window(states: States, number: int, window: OwnWindow) -> _Count:
     """The count of a window in its last step, by how often the person was counted."""
-    count = states.counted[window.last][:, number]
-    if isinstance(window, OwnPattern):
-        law = np.bincount(count, states.mass[window.last], window.most + 1).astype(np.float64)
-        return _Channel(window.last, [(window.seen[:, count], np.zeros(count.size))], _variance(law), True)
-    law = np.bincount(count, states.mass[window.last]).astype(np.float64)
-    possible = np.flatnonzero(law)
-    spread = int(possible[-1] - possible[0])
-    seen = np.zeros((law.size + window.noise.size - 1, law.size))
-    for n in possible.tolist():
-        seen[n : n + window.noise.size, n] = window.noise * window.shown
-    is_exact = window.noise.size == 1 and window.shown == 1.0
+    counted = states.counted[window.last][:, number]
+    values, value = np.unique(counted, return_inverse=True)
+    law = np.bincount(value.reshape(-1), states.mass[window.last]).astype(np.float64)
+    seen = np.zeros((int(values[-1]) + window.noise.size, values.size))
+    for v, own in enumerate(values.tolist()):
+        seen[own : own + window.noise.size, v] = window.noise * window.shown
     if window.shown < 1.0:
-        seen = np.concatenate((seen, np.where(law > 0.0, 1.0 - window.shown, 0.0)[np.newaxis]))
-    ways: list[Way] = []
-    for most in (0,) if is_exact else _KEPT:
-        kept, exact = _kept(seen, law, most)
-        ways.append((kept[:, count], exact[count]))
-    ways.append(_with_exact(kept, exact, count))
-    padded = np.append(window.noise, np.zeros(spread))
-    apart = float(np.maximum(padded - np.roll(padded, spread), 0.0).sum())
-    return _Channel(window.last, ways, apart * window.shown * _variance(law), True)
+        seen = np.concatenate((seen, np.full((1, values.size), 1.0 - window.shown)))
+    return _Count(window.last, value.reshape(-1), law, seen[(seen > 0.0).any(axis=1)])
+
+
+def _outputs(counts: Sequence[_Count], places: int) -> tuple[Counts, float]:
+    """The counts as the sandwich bound takes them, and how likely outputs are that are left out.
+
+    Outputs are in order of the value that they speak for: what lies between two of them is covered by these.
+    """
+    rows, left_out = [], 0.0
+    for each in counts:
+        seen = each.seen
+        if len(seen) > _MOST_OUTPUTS:
+            seen = kept_levels(seen, each.law, _MOST_OUTPUTS)
+        weight = seen.mean(axis=1)
+        is_rare = weight <= _LEAST_WEIGHT
+        left_out += float(seen[is_rare].sum(axis=0).max(initial=0.0))
+        seen, weight = seen[~is_rare], weight[~is_rare]
+        order = np.argsort(seen @ np.arange(each.law.size) / weight, kind="stable")
+        own = seen[order] / weight[order, np.newaxis]
+        apart = np.abs(np.diff(own, axis=0, prepend=-1.0)).max(axis=1) > _ALIKE
+        weight = np.add.reduceat(weight[order], np.flatnonzero(apart))
+        rows.append((own[apart], weight))
+    most, values = (max((each[0].shape[axis] for each in rows), default=1) for axis in (0, 1))
+    value = np.zeros((len(rows), places), np.int64)
+    all_weights, likely = np.zeros((len(rows), most)), np.zeros((len(rows), most, values))
+    for g, (each, (own, weight)) in enumerate(zip(counts, rows, strict=True)):
+        value[g, : each.value.size], all_weights[g, : weight.size] = each.value, weight
+        likely[g, : own.shape[0], : own.shape[1]] = own
+    time = np.array([each.step for each in counts], np.int64)
+    size, of_each = (np.array([own.shape[axis] for own, _ in rows], np.int64) for axis in (0, 1))
+    return Counts(time, value, of_each, size, all_weights, likely), left_out
 
 
 def kept_levels(seen: Floats, law: Floats, most: int) -> Floats:
-    """Levels (L, N) of an own count that cover every value's, ``seen`` (V, N): ``most`` and exact ones."""
-    return _with_exact(*_kept(seen, law, most), np.arange(law.size))[0]
+    """Levels (L, N) of an own count that cover every value's, ``seen`` (V, N): ``most`` and exact ones.
 
-
-def _with_exact(levels: Floats, exact: Floats, count: Integers) -> Way:
-    """These levels of the own ``count`` (K,) of each state, and exact ones as levels: no state is shown."""
-    shown = np.diag(exact)[exact > 0.0]
-    return np.concatenate((levels, shown))[:, count], np.zeros(count.size)
-
-
-def _kept(seen: Floats, law: Floats, most: int) -> tuple[Floats, Floats]:
-    """Up to ``most`` likelihoods of the own count (L, N), and the probability that it is shown, (N,).
-
-    Together they cover every value's (V, N), weighed with the ``law`` of the own count.
+    They are chosen with the ``law`` of the own count.
     """
     possible = law > 0.0
-    levels, shown = np.zeros((1, law.size)), np.zeros(law.size)
-    if most == 0:
-        shown[possible] = 1.0
-        return levels, shown
     laws = thinned_laws(seen[:, possible] * law[possible], most, law[possible])
-    likely = laws / law[possible] * _ROUNDING
-    is_exact = (laws > 0.0).sum(axis=1) == 1
-    shown[possible] = np.minimum(1.0, likely[is_exact].sum(axis=0))
-    if not is_exact.all():
-        levels = np.zeros((int((~is_exact).sum()), law.size))
-        levels[:, possible] = likely[~is_exact]
-    return levels, shown
+    levels = np.zeros((len(laws), law.size))
+    levels[:, possible] = laws / law[possible] * _ROUNDING
+    return levels
 
 
-def _variance(law: Floats) -> float:
-    """How likely two draws differ."""
-    return max(0.0, 1.0 - float((law**2).sum()))
-
-
-def _laws_before(asked: Asked, states: States, channels: Sequence[_Channel], places: int) -> Floats:
+def _laws_before(asked: Asked, states: States, counts: Sequence[_Count], places: int) -> Floats:
     """Laws (R, K) of the horizon's first state that cover those that counts before the horizon leave."""
     laws = np.diag(states.mass[0]) if asked.is_shown else states.mass[0][np.newaxis]
-    coming = list(channels)
+    coming = list(counts)
     for t in range(asked.first):
         while coming and coming[0].step == t:
-            levels, shown = coming.pop(0).ways[-1]
-            corners = np.diag(laws.sum(axis=0) * shown)
-            seen = (laws[:, np.newaxis] * levels).reshape(-1, laws.shape[1])
-            laws = thinned_laws(np.concatenate((seen, corners)), _LAWS, states.mass[t])
+            own = coming.pop(0)
+            levels = kept_levels(own.seen, own.law, _KEPT)[:, own.value]
+            laws = thinned_laws(
+                (laws[:, np.newaxis] * levels).reshape(-1, laws.shape[1]), _LAWS, states.mass[t]
+            )
         before, state, chance = states.moves[t]
-        size = states.mass[t + 1].size
-        laws = np.array([np.bincount(state, law[before] * chance, size) for law in laws])
+        mass = states.mass[t + 1]
+        laws = np.array([np.bincount(state, law[before] * chance, mass.size) for law in laws])
+        laws = thinned_laws(laws, _LAWS, mass)  # states of windows that ended are one now
     return np.ascontiguousarray(np.pad(laws, ((0, 0), (0, places - laws.shape[1]))))
 
 
-def _sight(channels: Sequence[_Channel], steps: int, places: int, most: int) -> Sight:
-    """Channels with as many levels as ``most`` sequences allow; those that may reveal most get them first.
-
-    Windows come before counts of single steps, which show a place that was counted anyhow.
-    """
-    way, sequences = [0] * len(channels), 1
-    order = sorted(range(len(channels)), key=lambda g: channels[g].uncertainty, reverse=True)
-    most_ways = max((len(each.ways) for each in channels), default=1)
-    for is_window, wanted in product((True, False), range(1, most_ways)):
-        for g in (each for each in order if channels[each].is_window == is_window):
-            ways = channels[g].ways
-            if wanted < len(ways):
-                before, after = len(ways[way[g]][0]), len(ways[wanted][0])
-                if sequences // before * after <= most:
-                    sequences, way[g] = sequences // before * after, wanted
-    chosen = [each.ways[k] for each, k in zip(channels, way, strict=True)]
-    size = np.array([len(levels) for levels, _ in chosen], np.int64)
-    level = np.zeros((len(chosen), int(size.max(initial=1)), places))
-    first = np.searchsorted([each.step for each in channels], np.arange(steps + 1))
-    combinations = np.ones(steps, np.int64)
-    unshown, hidden = np.ones((steps, places)), np.ones((steps, places))
-    for g, (each, (levels, shown)) in enumerate(zip(channels, chosen, strict=True)):
-        states = shown.size  # of the step; beyond there are none
-        level[g, : size[g], :states] = levels
-        combinations[each.step] *= size[g]
-        unshown[each.step, :states] *= levels.sum(axis=0)
-        hidden[each.step, :states] *= 1.0 - shown
-    return Sight(True, size, level, first.astype(np.int64), combinations, 1.0 - hidden, unshown)
+def _sight(counts: Sequence[_Count], steps: int, places: int) -> Sight:
+    """All counts of a step as one, exact, of which each output is a level; or those of a pattern."""
+    levels: list[Floats] = []
+    at: list[int] = []
+    for t in range(steps):
+        here = [each for each in counts if each.step == t]
+        if here and here[0].is_pattern:
+            levels.append(here[0].seen[:, here[0].value])
+        elif here:
+            _, code = np.unique([each.value for each in here], axis=1, return_inverse=True)
+            levels.append((code.reshape(-1) == np.arange(code.max() + 1)[:, np.newaxis]).astype(np.float64))
+        at += [t] if here else []
+    size = np.array([len(each) for each in levels], np.int64)
+    level = np.zeros((len(levels), int(size.max(initial=1)), places))
+    combinations, unshown = np.ones(steps, np.int64), np.ones((steps, places))
+    for g, (t, each) in enumerate(zip(at, levels, strict=True)):
+        level[g, : size[g], : each.shape[1]] = each
+        combinations[t], unshown[t, : each.shape[1]] = size[g], each.sum(axis=0)
+    first = np.searchsorted(at, np.arange(steps + 1)).astype(np.int64)
+    is_pattern = any(
+        each.is_pattern for each in counts
+    )  # nothing is charged in full then: rare values are many
+    return Sight(not is_pattern, size, level, first, combinations, np.zeros((steps, places)), unshown)

@@ -10,10 +10,12 @@ import numpy as np
 from accounting.bounds.noised.sandwich_kernel import (
     AS_LOW_AS_MAY_BE,
     EXPANSIONS_PER_VECTOR,
+    LIGHT,
     PAST_LAWS,
     Window,
     affordable_nodes,
     affordable_operations,
+    counts_of,
     history_laws,
     limits_for,
     moves_of,
@@ -62,7 +64,10 @@ def sandwich_in_log(
     past = [each for each in signals if each.step < first]
     own = [each._replace(step=each.step - first) for each in signals if each.step >= first]
     arrays, operations = _arrays(own, size.places), affordable_operations(vectors, mistakes)
-    nodes = affordable_nodes(arrays, size.steps, size.places, mistakes, size.moves, operations)
+    counts = counts_of(arrays)
+    nodes = affordable_nodes(
+        counts, arrays.cover.sum(), size.steps, size.places, mistakes, size.moves, operations
+    )
     if nodes == 0:
         return None
     chain, marginal = exposure.chain, seen.marginal
@@ -73,9 +78,9 @@ def sandwich_in_log(
     total = sum(each.rays.left_out for each in (*few, *own))
     for end in ends:
         share, moves = operations / len(ends), moves_of(person, size.steps)
-        question = Window(person, size.steps, end, mistakes, expansions, share, moves)
+        question = Window(person, size.steps, end, mistakes, expansions, share, moves, LIGHT)
         limits = limits_for(question, nodes, known if len(ends) == 1 else 1.0, False, AS_LOW_AS_MAY_BE)
-        total += sandwich_success(question, arrays, laws, limits)[0]
+        total += sandwich_success(question, counts, laws, limits)[0]
     return float(min(1.0, total))
 
 

@@ -66,7 +66,7 @@ from models.priors.chain import ChainView, LocalChain, is_labelled, slot_of
 
 _BEYOND, _BEYOND_FLAT = 0.05, 0.01  # weight beyond the first values that are kept; the same of much noise
 _FLAT = 0.25  # total variation below which noise is much
-_LIGHT = 0.03  # share of what a leaf may be off by that a place is charged in full for
+LIGHT = 0.03  # share of what a leaf may be off by that a place is charged in full for
 _SLACK = 0.1  # share of what a leaf may gain that its search may leave
 _GUESSES = 4  # that are tried at a node
 PAST_LAWS, FEW_LAWS = 16, 8  # that a history leaves, of an audit and of a running ceiling
@@ -83,6 +83,7 @@ BY_SANDWICH = 64
 """The code of this bound where it decides; codes of bounds on raw counts, which follow 3, never get there."""
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 _FIRST_CHILDREN = 4  # of a node, at most
+_OF_PRESENCE = 2  # values: 0 times or once
 
 
 class Window(NamedTuple):
@@ -95,6 +96,7 @@ class Window(NamedTuple):
     expansions: int  # of one search, at least one a step
     operations: float  # products after which no more is looked at
     moves: float  # of a step, on average (:func:`moves_of`)
+    light: float  # share of what a leaf may be off by for which whoever is shown at a place wins before it
 
 
 @bare_jit
@@ -108,6 +110,35 @@ def moves_of(person: LocalChain, steps: int) -> float:
         column = person.chain.column_start[slot_of(person, t)]
         total += column[column.size - 1] - column[0]
     return total / steps
+
+
+class Counts(NamedTuple):
+    """What is published in a window, in order of time: of each count its outputs, and how likely they are.
+
+    A count has the person in it so often, one of its *values*: of presence 0 times or once. An output ``o``
+    comes with probability ``weight[g, o] likely[g, o, v]`` at the value ``v``; beyond ``size`` and ``values``
+    there is nothing.
+    """
+
+    time: Integers  # (G,)
+    value: Integers  # (G, K), the value at each place
+    values: Integers  # (G,), how many there are
+    size: Integers  # (G,), outputs
+    weight: Floats  # (G, O)
+    likely: Floats  # (G, O, V)
+
+
+@jit
+def counts_of(signals: OwnSignals) -> Counts:
+    """Counts of presence: what comes off the cover is ``2 weight (1 - theta)``, on it ``2 weight theta``."""
+    count, outputs = signals.theta.shape
+    value, likely = signals.cover.astype(np.int64), np.zeros((count, outputs, 2))
+    for g in range(count):
+        for o in range(signals.size[g]):
+            likely[g, o, 0] = 2.0 * (1.0 - signals.theta[g, o])
+            likely[g, o, 1] = 2.0 * signals.theta[g, o]
+    values = np.full(count, 2, np.int64)
+    return Counts(signals.time, value, values, signals.size, signals.weight, likely)
 
 
 class Limits(NamedTuple):
@@ -141,7 +172,7 @@ class _Tree(NamedTuple):
     output: Integers  # (N,), of the parent's sensor
     sensor: Integers  # (N,), that is resolved behind it; -1: a leaf
     next_sensor: Integers  # (N,), which of those left costs a leaf most; -1: none
-    chance: Floats  # (N,), that this one counts the person
+    mass: Floats  # (N, V), with this one at each of its values
     child: Integers  # (N,), the first; in order of theta
     sibling: Integers  # (N,), the next one
     share: Floats  # (N,), weight of the output and its part of those between
@@ -149,7 +180,7 @@ class _Tree(NamedTuple):
     unshown: Floats  # (N,), bound on what is won behind a leaf where nobody is shown
     charge: Floats  # (N,), and on what is where somebody is
     won: Floats  # (N,), an estimate of what is attained; it only steers
-    part: Floats  # (N, G), of that on paths that each sensor counts
+    part: Floats  # (N, G, V), of that on paths with each value of a count; not filled in for the first one
     gain: Floats  # (N,), the most that one more look behind it may gain
     excess: Floats  # (N,), the same by one more output of its own sensor
     wanted: Integers  # (N,), which
@@ -165,14 +196,14 @@ class _Tree(NamedTuple):
     most_by_law: Floats  # (V,), with a genie's help
     place: Floats  # (W,), their sum
     evidence: Floats  # (T, W), of the leaf that is looked at
-    distance: Floats  # (G,), total variation between counted and not counted
+    distance: Floats  # (G, V, V), total variation between two values
     is_resolved: Flags  # (G,)
     first_sensor: Integers  # (T + 1,), of each step
     covered: Integers  # (G, K), the places that each sensor counts
     covers: Integers  # (G,), how many of them
-    is_counted_shown: Flags  # (G,), whether they are the side that is shown, or all others
+    base: Integers  # (G,), the likeliest value, which is not shown
     cost: Floats  # (G,), of each sensor that is left
-    counted: Floats  # (G,), mass that each of them counts
+    counted: Floats  # (G, V), mass at each value of these
     shown: Floats  # (T, W), how likely a place is shown
     success: Floats  # (T, s + 1, W), what is won behind a place that is shown
     trail: Floats  # (T, s + 1, W), completions where nobody is shown
@@ -198,9 +229,10 @@ class _Tree(NamedTuple):
 
 
 @jit
-def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> _Tree:
+def _new_tree(window: Window, counts: Counts, laws: Floats, nodes: int) -> _Tree:
     """Memory for so many nodes."""
-    steps, places, mistakes, count = window.steps, window.end.size, window.mistakes, signals.time.size
+    steps, places, mistakes, count = window.steps, window.end.size, window.mistakes, counts.time.size
+    values = counts.likely.shape[2]
     rows, width, chain = mistakes + 1, padded(places), window.person.chain
     law, place = np.zeros((laws.shape[0], width)), np.zeros(width)
     law[:, :places] = laws
@@ -210,7 +242,7 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
         place += law[r]
     slot, penalty = np.empty(steps, np.int64), np.ones(steps, np.int64)
     label = np.empty((steps, places), np.int64)
-    is_right = np.zeros((steps if is_labelled(chain) else 1, places, width))
+    is_right = np.zeros((steps if is_labelled(chain) else 1, _labels_of(chain), width))
     memory = new_memory(chain, window.expansions, mistakes)
     for t in range(steps):
         slot[t] = slot_of(window.person, t)
@@ -226,7 +258,7 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
-        np.empty(nodes),
+        np.empty((nodes, values)),
         np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
         np.empty(nodes),
@@ -234,7 +266,7 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
         np.empty(nodes),
         np.empty(nodes),
         np.empty(nodes),
-        np.empty((nodes, count)),
+        np.empty((nodes, count, values)),
         np.empty(nodes),
         np.empty(nodes),
         np.empty(nodes, np.int64),
@@ -250,13 +282,13 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
         np.zeros(by_place.shape[1]),
         place,
         np.zeros((steps, width)),
-        _distances(signals),
+        _distances(counts),
         np.empty(count, np.bool_),
-        np.searchsorted(signals.time, np.arange(steps + 1)),
-        *_covered(signals),
-        np.empty(count, np.bool_),
+        np.searchsorted(counts.time, np.arange(steps + 1)),
+        *_covered(counts),
+        np.empty(count, np.int64),
         np.empty(count),
-        np.empty(count),
+        np.empty((count, values)),
         np.zeros((steps, width)),
         np.zeros((steps, rows, width)),
         np.zeros((steps, rows, width)),
@@ -283,22 +315,33 @@ def _new_tree(window: Window, signals: OwnSignals, laws: Floats, nodes: int) -> 
 
 
 @jit
-def _distances(signals: OwnSignals) -> Floats:
-    """The total variation of each sensor, (G,)."""
-    distance = np.zeros(signals.time.size)
-    for g in range(signals.time.size):
-        for o in range(signals.size[g]):
-            distance[g] += signals.weight[g, o] * abs(2.0 * signals.theta[g, o] - 1.0)
+def _labels_of(chain: ChainView) -> int:
+    """How many labels may be guessed; of a chain without labels its places."""
+    places = chain.start.shape[1]
+    return int(chain.label[:, :places].max()) + 1 if is_labelled(chain) else places
+
+
+@jit
+def _distances(counts: Counts) -> Floats:
+    """How much more often one value has the outputs of a count than another, (G, V, V): total variation."""
+    most = counts.likely.shape[2]
+    distance = np.zeros((counts.time.size, most, most))
+    for g in range(counts.time.size):
+        for v in range(counts.values[g]):
+            for u in range(counts.values[g]):
+                for o in range(counts.size[g]):
+                    more = max(0.0, counts.likely[g, o, u] - counts.likely[g, o, v])
+                    distance[g, v, u] += counts.weight[g, o] * more
     return distance
 
 
 @jit
-def _covered(signals: OwnSignals) -> tuple[Integers, Integers]:
+def _covered(counts: Counts) -> tuple[Integers, Integers]:
     """The places that each sensor counts, (G, K), and how many they are."""
-    covered, covers = np.zeros(signals.cover.shape, np.int64), np.zeros(signals.time.size, np.int64)
-    for g in range(signals.time.size):
-        for x in range(signals.cover.shape[1]):
-            if signals.cover[g, x]:
+    covered, covers = np.zeros(counts.value.shape, np.int64), np.zeros(counts.time.size, np.int64)
+    for g in range(counts.time.size):
+        for x in range(counts.value.shape[1]):
+            if counts.value[g, x] > 0:
                 covered[g, covers[g]] = x
                 covers[g] += 1
     return covered, covers
@@ -378,9 +421,9 @@ def _complete_trail(window: Window, tree: _Tree) -> None:
 
 
 @bare_jit
-def _lay_out(signals: OwnSignals, node: int, tree: _Tree) -> None:
+def _lay_out(counts: Counts, node: int, tree: _Tree) -> None:
     """The evidence of a node, and which sensors it resolves."""
-    evidence, places = tree.evidence, signals.cover.shape[1]
+    evidence, places = tree.evidence, counts.value.shape[1]
     for t in range(evidence.shape[0]):
         for x in range(places):
             evidence[t, x] = 1.0
@@ -388,18 +431,18 @@ def _lay_out(signals: OwnSignals, node: int, tree: _Tree) -> None:
     while tree.parent[node] >= 0:
         above = tree.parent[node]
         g = tree.sensor[above]
-        t, theta = signals.time[g], signals.theta[g, tree.output[node]]
+        t, o = counts.time[g], tree.output[node]
         for x in range(places):
-            evidence[t, x] *= 2.0 * theta if signals.cover[g, x] else 2.0 * (1.0 - theta)
+            evidence[t, x] *= counts.likely[g, o, counts.value[g, x]]
         tree.is_resolved[g] = True
         node = above
 
 
 @bare_jit
 def _choose_sides(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, tree: _Tree
+    window: Window, counts: Counts, tree: _Tree
 ) -> float:
-    """Of each sensor left the side where the person rarely is, and how likely places are shown; the mass."""
+    """Of each sensor left the likeliest value, and how likely all other places are shown; the mass."""
     chain, evidence, steps, places = window.person.chain, tree.evidence, window.steps, window.end.size
     ahead, behind, moved, shown, width = tree.ahead, tree.behind, tree.moved, tree.shown, tree.moved.size
     multiply(tree.place, 0, evidence, 0, ahead, 0)
@@ -416,21 +459,28 @@ def _choose_sides(  # noqa: PLR0912 - one recursion over places
         mass += ahead[steps - 1, x] * window.end[x]
     for x in range(0, steps * width, 8):
         store(spread_out(1.0), shown, x)
-    for g in range(signals.time.size):
+    for g in range(counts.time.size):
         if tree.is_resolved[g]:
             continue
-        t, counted, twice = signals.time[g], 0.0, 1.0 + tree.distance[g]
+        t, at, value, base = counts.time[g], tree.counted[g], counts.value[g], 0
+        at[:] = 0.0
         for i in range(tree.covers[g]):
             x = tree.covered[g, i]
-            counted += ahead[t, x] * behind[t, x]
-        tree.cost[g] = counted
-        tree.is_counted_shown[g] = counted <= 0.5 * mass
-        if tree.is_counted_shown[g]:
+            at[value[x]] += ahead[t, x] * behind[t, x]
+        at[0] = mass
+        for v in range(1, counts.values[g]):
+            at[0] -= at[v]
+        at[0] = max(0.0, at[0])
+        for v in range(1, counts.values[g]):
+            base = v if at[v] > at[base] else base
+        tree.base[g], distance = base, tree.distance[g, base]
+        if base == 0:
             for i in range(tree.covers[g]):
-                shown[t, tree.covered[g, i]] *= twice
+                x = tree.covered[g, i]
+                shown[t, x] *= 1.0 + distance[value[x]]
         else:
             for x in range(places):
-                shown[t, x] *= 1.0 if signals.cover[g, x] else twice
+                shown[t, x] *= 1.0 + distance[value[x]]
     for x in range(0, steps * width, 8):
         store(load(shown, x) - spread_out(1.0), shown, x)
     return mass
@@ -494,7 +544,7 @@ def _follow_back(window: Window, b: int, tree: _Tree) -> float:
 
 @bare_jit
 def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, slack: float, tree: _Tree
+    window: Window, counts: Counts, slack: float, tree: _Tree
 ) -> tuple[float, float]:
     """What is won with a leaf's evidence if nobody is shown, and by those who are; costs of the sensors left.
 
@@ -542,11 +592,11 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                     shown += first
             together = 0.0
             for g in range(tree.first_sensor[b], tree.first_sensor[b + 1]):
-                if not tree.is_resolved[g] and signals.cover[g, y] == tree.is_counted_shown[g]:
-                    together += tree.distance[g]
+                if not tree.is_resolved[g]:
+                    together += tree.distance[g, tree.base[g], counts.value[g, y]]
             for g in range(tree.first_sensor[b], tree.first_sensor[b + 1]):
-                if not tree.is_resolved[g] and signals.cover[g, y] == tree.is_counted_shown[g]:
-                    tree.cost[g] += first * tree.distance[g] / together
+                if not tree.is_resolved[g]:
+                    tree.cost[g] += first * tree.distance[g, tree.base[g], counts.value[g, y]] / together
         if b > 0:
             _see(b, light, tree.rows, tree)
             _move_rows(chain, b - 1, tree.rows, light, True, tree)
@@ -559,9 +609,7 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
 
 
 @bare_jit
-def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, n: int, tree: _Tree
-) -> None:
+def _take_likeliest_paths(window: Window, counts: Counts, n: int, tree: _Tree) -> None:
     """Without a mistake the best guess of each law is the likeliest path (Viterbi), and known."""
     chain, evidence, trail, part = window.person.chain, tree.evidence, tree.trail, tree.part[n]
     steps, places = window.steps, window.end.size
@@ -588,9 +636,8 @@ def _take_likeliest_paths(  # noqa: PLR0912 - one recursion over places
                         for j in range(column[y], column[y + 1]):
                             if chain.row[j] == before and chain.value[j] * ahead > best:
                                 best, place = chain.value[j] * ahead, y
-            while g < signals.time.size and signals.time[g] == t:
-                if signals.cover[g, place]:
-                    part[g] += tree.moved[first]
+            while g < counts.time.size and counts.time[g] == t:
+                part[g, counts.value[g, place]] += tree.moved[first]
                 g += 1
 
 
@@ -625,7 +672,7 @@ def _try_guess(window: Window, n: int, number: int, tree: _Tree) -> None:
 
 @bare_jit
 def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
-    window: Window, signals: OwnSignals, n: int, tree: _Tree
+    window: Window, counts: Counts, n: int, tree: _Tree
 ) -> None:
     """What the best guess of each law wins, and of that what is on counted paths."""
     chain, mistakes, steps = window.person.chain, window.mistakes, window.steps
@@ -656,12 +703,13 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
                     for i in range(tree.covers[g]):
                         x = tree.covered[g, i]
                         for m in range(mistakes + 1):
-                            part[g] += forward[t, m, x] * backward[t, mistakes - m, x]
+                            part[g, counts.value[g, x]] += forward[t, m, x] * backward[t, mistakes - m, x]
         tree.spent[0] += float(steps * (mistakes + 1)) * window.moves
     if followed > 0.0:  # of laws whose guess there was no room for, the same parts
         scale = tree.won[n] / followed
-        for g in range(part.size):
-            part[g] *= scale
+        for g in range(len(part)):
+            for v in range(1, part.shape[1]):
+                part[g, v] *= scale
 
 
 @bare_jit
@@ -702,30 +750,26 @@ def _add_guess(n: int, guess: Integers, tree: _Tree) -> int:
 
 
 @bare_jit
-def _new_node(
-    window: Window, signals: OwnSignals, parent: int, output: int, tolerance: float, tree: _Tree
-) -> int:
+def _new_node(window: Window, counts: Counts, parent: int, output: int, tolerance: float, tree: _Tree) -> int:
     """A new leaf, bounded by what the sensors left may show at most."""
     n = tree.nodes[0]
     tree.nodes[0] = n + 1
     tree.parent[n], tree.output[n] = parent, output
     tree.sensor[n] = tree.child[n] = tree.sibling[n] = tree.wanted[n] = tree.next_sensor[n] = -1
     tree.excess[n], tree.is_searched[n], tree.guesses[n] = 0.0, _guesses_paths(window), 0
-    _lay_out(signals, n, tree)
-    mass = _choose_sides(window, signals, tree)
-    for g in range(signals.time.size):
-        tree.counted[g] = tree.cost[g]
-    unshown, shown = _bound_by_showing(window, signals, _LIGHT * tolerance, tree)
+    _lay_out(counts, n, tree)
+    mass = _choose_sides(window, counts, tree)
+    unshown, shown = _bound_by_showing(window, counts, window.light * tolerance, tree)
     tree.unshown[n], tree.charge[n], tree.bound[n] = unshown, shown, min(mass, unshown + shown)
     most = 0.0
-    for g in range(signals.time.size):
+    for g in range(counts.time.size):
         if not tree.is_resolved[g] and tree.cost[g] > most:
             most, tree.next_sensor[n] = tree.cost[g], g
-    if tree.next_sensor[n] >= 0 and mass > 0.0:
-        tree.chance[n] = tree.counted[tree.next_sensor[n]] / mass
+    for v in range(tree.mass.shape[1] if tree.next_sensor[n] >= 0 else 0):
+        tree.mass[n, v] = tree.counted[tree.next_sensor[n], v]
     tree.spent[0] += 3.0 * window.steps * window.moves  # masses there and back, and what is combined
     if _guesses_paths(window):
-        _take_likeliest_paths(window, signals, n, tree)
+        _take_likeliest_paths(window, counts, n, tree)
     else:
         _forget_guesses(tree)
         if parent >= 0:
@@ -740,7 +784,7 @@ def _new_node(
                     _try_guess(window, n, new, tree)
         else:
             tree.won[n] = 0.0
-        _take_best_guesses(window, signals, n, tree)
+        _take_best_guesses(window, counts, n, tree)
     _find_leaf_gain(n, tree)
     return n
 
@@ -754,10 +798,10 @@ def _find_leaf_gain(n: int, tree: _Tree) -> None:
 
 
 @bare_jit
-def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree) -> None:
+def _search_leaf(window: Window, counts: Counts, n: int, tolerance: float, tree: _Tree) -> None:
     """Bound what is won where nobody is shown by a search for each law instead of completions."""
     trail, law = tree.trail, tree.law
-    _lay_out(signals, n, tree)
+    _lay_out(counts, n, tree)
     steps, places, rows, person = window.steps, window.end.size, window.mistakes + 1, window.person
     _complete_trail(window, tree)
     for t in range(steps):
@@ -810,49 +854,92 @@ def _search_leaf(window: Window, signals: OwnSignals, n: int, tolerance: float, 
     if total < tree.unshown[n]:
         tree.bound[n] = min(tree.bound[n], total + tree.charge[n])
         tree.unshown[n] = total
-    _take_best_guesses(window, signals, n, tree)
+    _take_best_guesses(window, counts, n, tree)
     tree.newest[0] = n
     _find_leaf_gain(n, tree)
 
 
 @bare_jit
-def _line(signals: OwnSignals, g: int, child: int, theta: float, tree: _Tree) -> float:
-    """What the best guess of a kept output wins at another ``theta``."""
-    own, won, part = signals.theta[g, tree.output[child]], tree.won[child], tree.part[child, g]
-    total = 0.0
-    if own < 1.0:
-        total += (won - part) * (1.0 - theta) / (1.0 - own)
-    if own > 0.0:
-        total += part * theta / own
-    return total
+def _line(counts: Counts, g: int, child: int, o: int, tree: _Tree) -> float:
+    """What the best guess of a kept output wins at another one."""
+    own, here, part = counts.likely[g, tree.output[child]], counts.likely[g, o], tree.part[child, g]
+    total, left = 0.0, tree.won[child]
+    for v in range(1, counts.values[g]):
+        left -= part[v]
+        if own[v] > 0.0:
+            total += part[v] * here[v] / own[v]
+    return total + left * here[0] / own[0] if own[0] > 0.0 else total
+
+
+class _Between(NamedTuple):
+    """How much of two kept outputs covers one between them, and the mass of those whom it leaves out."""
+
+    low: float
+    high: float
+    mass: float
 
 
 @bare_jit
-def _combine(signals: OwnSignals, n: int, tree: _Tree) -> None:
+def _between(counts: Counts, n: int, low: int, high: int, o: int, tree: _Tree) -> _Between:
+    """An output is no more than so much of two others: exactly so at two values, which leave least.
+
+    At other values it may be more than these: then whoever has them wins. Of presence there are two values,
+    and nobody is left out. Noise of a log-concave law needs nobody for two values next to each other.
+    """
+    g = tree.sensor[n]
+    first, last = counts.likely[g, tree.output[low]], counts.likely[g, tree.output[high]]
+    here, values, most = counts.likely[g, o], counts.values[g], 0.0
+    if values == _OF_PRESENCE:
+        whole = first[0] * last[1] - last[0] * first[1]
+        below, above = here[0] * last[1] - last[0] * here[1], first[0] * here[1] - here[0] * first[1]
+        if whole > 0.0 and below >= 0.0 and above >= 0.0:
+            return _Between(below / whole, above / whole, 0.0)
+    for v in range(values):
+        most += here[v] * tree.mass[n, v]
+    found, least = _Between(0.0, 0.0, most), most
+    for pair in range(values):  # neighbours, and the first with the last
+        v, u = (pair, pair + 1) if pair + 1 < values else (0, values - 1)
+        whole = first[v] * last[u] - last[v] * first[u]
+        below, above = here[v] * last[u] - last[v] * here[u], first[v] * here[u] - here[v] * first[u]
+        if whole <= 0.0 or below < 0.0 or above < 0.0:
+            continue
+        below, above, left = below / whole, above / whole, 0.0
+        for w in range(values):
+            if w not in (v, u):
+                left += max(0.0, here[w] - below * first[w] - above * last[w]) * tree.mass[n, w]
+        cost = below * tree.bound[low] + above * tree.bound[high] + left
+        if cost < least:
+            found, least = _Between(below, above, left), cost
+    return found
+
+
+@bare_jit
+def _combine(counts: Counts, n: int, tree: _Tree) -> None:
     """A node's bound, an estimate of what is won, and which output would be kept next, from its children."""
     g = tree.sensor[n]
-    theta, weight = signals.theta[g], signals.weight[g]
+    weight = counts.weight[g]
     child = tree.child[n]
     while child >= 0:
         tree.share[child] = weight[tree.output[child]]
         child = tree.sibling[child]
     tree.excess[n], tree.wanted[n] = 0.0, -1
-    excess, low = 0.0, tree.child[n]
+    excess, left, low = 0.0, 0.0, tree.child[n]
     high = tree.sibling[low]
     while high >= 0:
         first, last = tree.output[low], tree.output[high]
-        width, inside, worst, which = theta[last] - theta[first], 0.0, 0.0, -1
+        inside, worst, which = 0.0, 0.0, -1
         # a guess that seems to win more at the other end than is to be won there has wrong parts
-        is_low_right = _line(signals, g, low, theta[last], tree) <= tree.bound[high]
-        is_high_right = _line(signals, g, high, theta[first], tree) <= tree.bound[low]
+        is_low_right = _line(counts, g, low, last, tree) <= tree.bound[high]
+        is_high_right = _line(counts, g, high, first, tree) <= tree.bound[low]
         for o in range(first + 1, last):
-            above = (theta[o] - theta[first]) / width
-            tree.share[high] += weight[o] * above
-            tree.share[low] += weight[o] * (1.0 - above)
-            chord = tree.won[low] * (1.0 - above) + tree.won[high] * above
-            line = _line(signals, g, low, theta[o], tree) if is_low_right else 0.0
+            between = _between(counts, n, low, high, o, tree)
+            tree.share[high] += weight[o] * between.high
+            tree.share[low] += weight[o] * between.low
+            left += weight[o] * between.mass
+            chord = tree.won[low] * between.low + tree.won[high] * between.high + between.mass
+            line = _line(counts, g, low, o, tree) if is_low_right else 0.0
             if is_high_right:
-                line = max(line, _line(signals, g, high, theta[o], tree))
+                line = max(line, _line(counts, g, high, o, tree))
             more = max(0.0, chord - line)
             inside += weight[o] * more
             if np.sqrt(weight[o]) * more > worst:
@@ -861,7 +948,7 @@ def _combine(signals: OwnSignals, n: int, tree: _Tree) -> None:
         if which >= 0 and inside > tree.excess[n]:
             tree.excess[n], tree.wanted[n] = inside, which
         low, high = high, tree.sibling[high]
-    bound = together = 0.0
+    bound = together = left
     gain = tree.excess[n]
     tree.part[n] = 0.0
     child = tree.child[n]
@@ -871,29 +958,28 @@ def _combine(signals: OwnSignals, n: int, tree: _Tree) -> None:
         together += share * tree.won[child]
         gain = max(gain, share * tree.gain[child])
         for j in range(tree.part.shape[1]):
-            tree.part[n, j] += share * tree.part[child, j]
+            for v in range(1, tree.part.shape[2]):
+                tree.part[n, j, v] += share * tree.part[child, j, v]
         child = tree.sibling[child]
     won = max(0.0, together - excess)
     if together > 0.0:
         for j in range(tree.part.shape[1]):
-            tree.part[n, j] *= won / together
+            for v in range(1, tree.part.shape[2]):
+                tree.part[n, j, v] *= won / together
     tree.bound[n] = min(tree.bound[n], bound)
     tree.won[n], tree.gain[n] = won, gain
 
 
 @bare_jit
-def _keep(window: Window, signals: OwnSignals, n: int, o: int, tolerance: float, tree: _Tree) -> None:
+def _keep(window: Window, counts: Counts, n: int, o: int, tolerance: float, tree: _Tree) -> None:
     """Keep one more output of a node's sensor; between two that are kept it is no more than their chord."""
-    g = tree.sensor[n]
     before, after = -1, tree.child[n]
     while after >= 0 and tree.output[after] < o:
         before, after = after, tree.sibling[after]
-    new = _new_node(window, signals, n, o, tolerance, tree)
+    new = _new_node(window, counts, n, o, tolerance, tree)
     if before >= 0 and after >= 0:
-        theta = signals.theta[g]
-        low, high = theta[tree.output[before]], theta[tree.output[after]]
-        above = (theta[o] - low) / (high - low)
-        chord = tree.bound[before] * (1.0 - above) + tree.bound[after] * above
+        between = _between(counts, n, before, after, o, tree)
+        chord = between.low * tree.bound[before] + between.high * tree.bound[after] + between.mass
         tree.bound[new] = min(tree.bound[new], chord)
         _find_leaf_gain(new, tree)
     tree.sibling[new] = after
@@ -904,12 +990,17 @@ def _keep(window: Window, signals: OwnSignals, n: int, o: int, tolerance: float,
 
 
 @bare_jit
-def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree: _Tree) -> None:
+def _resolve(window: Window, counts: Counts, n: int, tolerance: float, tree: _Tree) -> None:
     """Resolve one more sensor behind a leaf: its outermost outputs, and those beyond which is little."""
     g = tree.next_sensor[n]
     tree.sensor[n] = g
-    size, weight, chance = signals.size[g], signals.weight[g], tree.chance[n]
-    most = _BEYOND_FLAT if tree.distance[g] < _FLAT else _BEYOND
+    size, weight, mass = counts.size[g], counts.weight[g], tree.mass[n]
+    counted = farthest = 0.0
+    for v in range(1, counts.values[g]):
+        counted += mass[v]
+        farthest = max(farthest, tree.distance[g, 0, v])
+    chance = counted / (mass[0] + counted) if counted > 0.0 else 0.0
+    most = _BEYOND_FLAT if farthest < _FLAT else _BEYOND
     lower, total = 0, weight[0]
     while lower < size - 1 and total < most:
         lower += 1
@@ -921,7 +1012,7 @@ def _resolve(window: Window, signals: OwnSignals, n: int, tolerance: float, tree
     for o in range(size):
         is_first = o == 0 or o == size - 1 or (o == lower and chance > 0.3) or (o == upper and chance < 0.7)
         if is_first:
-            _keep(window, signals, n, o, tolerance, tree)
+            _keep(window, counts, n, o, tolerance, tree)
 
 
 @bare_jit
@@ -933,7 +1024,7 @@ def _is_decided(limits: Limits, tree: _Tree) -> bool:
 
 @bare_jit
 def _grow(  # noqa: PLR0912 - one loop over looks
-    window: Window, signals: OwnSignals, limits: Limits, guess: float, tree: _Tree
+    window: Window, counts: Counts, limits: Limits, guess: float, tree: _Tree
 ) -> None:
     """Grow the tree until bound and won are close, where a closer look gains most first.
 
@@ -978,18 +1069,18 @@ def _grow(  # noqa: PLR0912 - one loop over looks
         if tree.sensor[n] >= 0:
             if tree.wanted[n] < 0:
                 break
-            _keep(window, signals, n, tree.wanted[n], allowed, tree)
-            _combine(signals, n, tree)
+            _keep(window, counts, n, tree.wanted[n], allowed, tree)
+            _combine(counts, n, tree)
         elif not tree.is_searched[n] and (
             tree.next_sensor[n] < 0 or tree.unshown[n] - tree.won[n] > tree.charge[n]
         ):
-            _search_leaf(window, signals, n, allowed, tree)
+            _search_leaf(window, counts, n, allowed, tree)
         else:
-            _resolve(window, signals, n, allowed, tree)
-            _combine(signals, n, tree)
+            _resolve(window, counts, n, allowed, tree)
+            _combine(counts, n, tree)
         n = tree.parent[n]
         while n >= 0:
-            _combine(signals, n, tree)
+            _combine(counts, n, tree)
             n = tree.parent[n]
 
 
@@ -1008,12 +1099,15 @@ def limits_for(window: Window, nodes: int, known: float, told_apart: bool, enoug
 
 @jit
 def affordable_nodes(
-    signals: OwnSignals, steps: int, places: int, mistakes: int, moves: float, operations: float
+    counts: Counts, hits: int, steps: int, places: int, mistakes: int, moves: float, operations: float
 ) -> int:
-    """How many nodes a tree may have; 0 where a few of them already take more than these operations."""
-    hits = signals.cover.sum()
+    """How many nodes a tree may have; 0 where a few of them already take more than these operations.
+
+    At each of the ``hits`` a leaf follows back those who are shown there.
+    """
     leaf = (1.0 + hits) * steps * (mistakes + 1) * (moves + places)
-    nodes = min(_MOST_NODES, _MOST_ENTRIES // (_GUESSES * steps + signals.time.size))
+    each = _GUESSES * steps + counts.time.size * counts.likely.shape[2]
+    nodes = min(_MOST_NODES, _MOST_ENTRIES // each)
     return nodes if nodes >= _FEWEST_NODES and _FEWEST_NODES * leaf <= operations else 0
 
 
@@ -1266,21 +1360,21 @@ def history_laws(
 @shared
 @jit
 def sandwich_success(
-    window: Window, signals: OwnSignals, laws: Floats, limits: Limits
+    window: Window, counts: Counts, laws: Floats, limits: Limits
 ) -> tuple[float, float, float]:
     """Bound on what anybody wins, an estimate of what is attained, and the products that it took.
 
     ``laws`` (R, K) are those of the first place.
     """
-    tree = _new_tree(window, signals, laws, limits.nodes)
-    _new_node(window, signals, -1, -1, limits.close, tree)
+    tree = _new_tree(window, counts, laws, limits.nodes)
+    _new_node(window, counts, -1, -1, limits.close, tree)
     guess = tree.won[0]
     if not _guesses_paths(window) and not _is_decided(limits, tree):
-        _search_leaf(window, signals, 0, limits.close, tree)
+        _search_leaf(window, counts, 0, limits.close, tree)
         guess = 0.0
         for number in range(tree.guesses[0]):
             guess = max(guess, _won_with_sum(tree, number, window.mistakes))
-    _grow(window, signals, limits, guess, tree)
+    _grow(window, counts, limits, guess, tree)
     return min(1.0, tree.bound[0] * (1.0 + _ROUNDING)), tree.won[0], tree.spent[0]
 
 

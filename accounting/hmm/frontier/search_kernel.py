@@ -210,16 +210,20 @@ def new_completions(mistakes: int, places: int) -> Completions:
 
 
 @bare_jit
-def _guess_label_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
+def _guess_label_and_be_shown(  # noqa: PLR0912 - one recursion over places
+    chain: ChainView, slot: int, walk: Completions
+) -> None:
     """:func:`guess_and_be_shown` where a label is guessed: what the right one gains is added up over it."""
     value, before, top = walk
     places, column = top.size, chain.column_start[slot]
     label = chain.label[(slot + 1) % chain.label.shape[0]]
-    cost = label[places]
+    cost, labels = label[places], 0
+    for y in range(places):
+        labels = max(labels, label[y] + 1) if cost > 0 else 0
     for m in range(value.shape[0]):
         for x in range(places):
             top[x] = 0.0
-        for g in range(places if cost > 0 else 0):
+        for g in range(labels):
             for x in range(places):
                 before[m, x] = 0.0  # what this label gains
             for y in range(places):

@@ -13,8 +13,11 @@ import pytest
 
 from accounting.bounds.noised.sandwich_kernel import (
     AS_LOW_AS_MAY_BE,
+    LIGHT,
+    Counts,
     Limits,
     Window,
+    counts_of,
     history_laws,
     least_cover,
     moves_of,
@@ -106,10 +109,12 @@ def bound(
     later = LocalChain(chain, marginal[first], first % len(matrices))
     found = sum(outputs_of(sigma).left_out for *_, sigma in sensors)
     for end in future_ends(matrices, [each for each in sensors if each[0] > last], last, places):
-        question = Window(later, steps, end, mistakes, expansions, operations, moves_of(later, steps))
+        question = Window(later, steps, end, mistakes, expansions, operations, moves_of(later, steps), LIGHT)
         for some in [laws] if most_laws else laws[:, np.newaxis]:
             low = enough if enough < 0.0 else max(enough - found, 0.0)
-            found += sandwich_success(question, inside, some, Limits(close, close, nodes, 1.0, False, low))[0]
+            found += sandwich_success(
+                question, counts_of(inside), some, Limits(close, close, nodes, 1.0, False, low)
+            )[0]
     return found
 
 
@@ -218,11 +223,11 @@ def test_a_tree_far_above_what_telling_apart_leaves_ends_early() -> None:
     start, matrices = rng.dirichlet(np.ones(places)), np.array([random_matrix(rng, places, "full")])
     inside = signals_of([(t, np.arange(places) == 1, 2.0) for t in range(steps)], places)
     later = LocalChain(chain_of(matrices), start, 0)
-    question = Window(later, steps, np.ones(places), 1, 512, 6.4e6, moves_of(later, steps))
+    question = Window(later, steps, np.ones(places), 1, 512, 6.4e6, moves_of(later, steps), LIGHT)
 
     def grown(known: float, told_apart: bool) -> tuple[float, float, float]:
         limits = Limits(1e-3, 1e-6, 4000, known, told_apart, AS_LOW_AS_MAY_BE)
-        return sandwich_success(question, inside, start[np.newaxis], limits)
+        return sandwich_success(question, counts_of(inside), start[np.newaxis], limits)
 
     bound, won, work = grown(1.0, False)
     known = won + (bound - won) / 10.0
@@ -282,3 +287,71 @@ def test_thinning_out_keeps_the_sum_of_laws() -> None:
         signals, person = signals_of(before, start.size), LocalChain(chain, start, 0)
         laws = history_laws(person, signals, start[np.newaxis], first, marginal, 2)
         np.testing.assert_allclose(laws.sum(axis=0), marginal[first], atol=1e-7)
+
+
+def random_counts(rng: np.random.Generator, places: int, steps: int) -> Counts:
+    """Up to three counts of up to five values, by noise or by any outputs, in no order but that of time."""
+    laws = []
+    for _ in range(rng.integers(1, 4)):
+        values = int(rng.integers(2, 6))
+        if rng.random() < 0.5:
+            noise = Gaussian(float(rng.choice([0.3, 0.6, 1.0]))).noise_law().probabilities
+            seen = np.array([np.pad(noise, (v, values - 1 - v)) for v in range(values)]).T
+        else:
+            seen = rng.dirichlet(np.full(int(rng.integers(2, 6)), 0.7), values).T
+            seen[1:][rng.random(seen[1:].shape) < 0.3] = 0.0
+            seen /= seen.sum(axis=0)
+        laws.append(seen[seen.any(axis=1)])
+    size, values = (np.array(each, np.int64) for each in zip(*(own.shape for own in laws), strict=True))
+    weight = np.zeros((len(laws), size.max()))
+    likely = np.zeros((*weight.shape, values.max()))
+    for g, each in enumerate(laws):
+        weight[g, : size[g]] = each.mean(axis=1)
+        likely[g, : size[g], : values[g]] = each / each.mean(axis=1)[:, np.newaxis]
+    value = np.array([rng.integers(0, most, places) for most in values])
+    return Counts(np.sort(rng.integers(0, steps, len(laws))), value, values, size, weight, likely)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_of_several_values_are_never_below_the_optimum_and_reach_it(seed: int) -> None:
+    """Of every sequence of outputs the best guess, written down; whatever work may be done, and with all."""
+    rng, reached = np.random.default_rng((seed, 21)), 0
+    for _ in range(10):
+        places, steps = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        matrices = np.array([random_matrix(rng, places, rng.choice(KINDS))])
+        laws, mistakes = rng.dirichlet(np.ones(places), 2) / 2.0, int(rng.integers(0, min(steps, 3)))
+        counts = random_counts(rng, places, steps)
+        everything = all_paths(laws.sum(axis=0), matrices, steps)
+        guesses = np.array(list(product(range(places), repeat=steps)))
+        is_near = ((guesses[:, np.newaxis] != everything.paths).sum(axis=2) <= mistakes).astype(float)
+        evidence = np.array([law[everything.paths[:, 0]] for law in laws])
+        evidence *= everything.probability / laws.sum(axis=0)[everything.paths[:, 0]]
+        for g, t in enumerate(counts.time):
+            seen = (
+                counts.weight[g, :, np.newaxis]
+                * counts.likely[g, :, counts.value[g, everything.paths[:, t]]].T
+            )
+            evidence = (evidence[:, np.newaxis] * seen[: counts.size[g]]).reshape(-1, len(everything.paths))
+        best = float(sum((is_near @ each).max() for each in evidence))
+        person = LocalChain(chain_of(matrices), laws.sum(axis=0), 0)
+        for expansions, operations, close, nodes, light in (
+            (2000, 1e12, 0.0, 200_000, 0.0),
+            (4, 3e3, 1e-3, 400, LIGHT),
+            (3, 3e4, 1e-3, 60, np.inf),
+        ):
+            window = Window(
+                person,
+                steps,
+                np.ones(places),
+                mistakes,
+                expansions,
+                operations,
+                moves_of(person, steps),
+                light,
+            )
+            limits = Limits(close, close, nodes, 1.0, False, AS_LOW_AS_MAY_BE)
+            found = sandwich_success(window, counts, laws, limits)[0]
+            assert found >= best - 1e-12
+            reached += found <= best + 1e-7
+            assert close > 0.0 or found <= best + 0.02  # what it expects to gain is an estimate
+    assert reached >= 9
