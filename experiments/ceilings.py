@@ -230,7 +230,7 @@ def window_table(rows: Sequence[WindowRow]) -> str:
         [
             "## Counts over windows and of moves",
             "",
-            f"Six people at eight places, {WINDOWS} windows of {WINDOW.steps} steps, and in each four counters: "
+            f"Six people at eight places, {WINDOWS} windows of {WINDOW.steps} steps, in each four counters: "
             "two that add up presence, two that count moves. All steps are to be named. The ceiling is an "
             "audit's, the attack the best of ours (the likeliest path and the likeliest places, by a filter "
             f"over places and own counts; {WINDOW_DRAWS:,} draws a person), which need not be the best there "

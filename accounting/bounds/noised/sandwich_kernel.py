@@ -180,7 +180,7 @@ class _Tree(NamedTuple):
     unshown: Floats  # (N,), bound on what is won behind a leaf where nobody is shown
     charge: Floats  # (N,), and on what is where somebody is
     won: Floats  # (N,), an estimate of what is attained; it only steers
-    part: Floats  # (N, G, V), of that on paths with each value of a count; not filled in for the first one
+    part: Floats  # (N, G V), of that on paths with each value of a count; for the first value nothing
     gain: Floats  # (N,), the most that one more look behind it may gain
     excess: Floats  # (N,), the same by one more output of its own sensor
     wanted: Integers  # (N,), which
@@ -266,7 +266,7 @@ def _new_tree(window: Window, counts: Counts, laws: Floats, nodes: int) -> _Tree
         np.empty(nodes),
         np.empty(nodes),
         np.empty(nodes),
-        np.empty((nodes, count, values)),
+        np.empty((nodes, count * values)),
         np.empty(nodes),
         np.empty(nodes),
         np.empty(nodes, np.int64),
@@ -592,10 +592,10 @@ def _bound_by_showing(  # noqa: PLR0912 - one recursion over places
                     shown += first
             together = 0.0
             for g in range(tree.first_sensor[b], tree.first_sensor[b + 1]):
-                if not tree.is_resolved[g]:
+                if not tree.is_resolved[g] and counts.value[g, y] != tree.base[g]:
                     together += tree.distance[g, tree.base[g], counts.value[g, y]]
             for g in range(tree.first_sensor[b], tree.first_sensor[b + 1]):
-                if not tree.is_resolved[g]:
+                if not tree.is_resolved[g] and counts.value[g, y] != tree.base[g]:
                     tree.cost[g] += first * tree.distance[g, tree.base[g], counts.value[g, y]] / together
         if b > 0:
             _see(b, light, tree.rows, tree)
@@ -637,7 +637,7 @@ def _take_likeliest_paths(window: Window, counts: Counts, n: int, tree: _Tree) -
                             if chain.row[j] == before and chain.value[j] * ahead > best:
                                 best, place = chain.value[j] * ahead, y
             while g < counts.time.size and counts.time[g] == t:
-                part[g, counts.value[g, place]] += tree.moved[first]
+                part[g * counts.likely.shape[2] + counts.value[g, place]] += tree.moved[first]
                 g += 1
 
 
@@ -702,14 +702,15 @@ def _take_best_guesses(  # noqa: PLR0912 - one recursion over places
                 if tree.is_resolved[g]:
                     for i in range(tree.covers[g]):
                         x = tree.covered[g, i]
+                        won = 0.0
                         for m in range(mistakes + 1):
-                            part[g, counts.value[g, x]] += forward[t, m, x] * backward[t, mistakes - m, x]
+                            won += forward[t, m, x] * backward[t, mistakes - m, x]
+                        part[g * counts.likely.shape[2] + counts.value[g, x]] += won
         tree.spent[0] += float(steps * (mistakes + 1)) * window.moves
     if followed > 0.0:  # of laws whose guess there was no room for, the same parts
         scale = tree.won[n] / followed
-        for g in range(len(part)):
-            for v in range(1, part.shape[1]):
-                part[g, v] *= scale
+        for j in range(part.size):
+            part[j] *= scale
 
 
 @bare_jit
@@ -862,12 +863,13 @@ def _search_leaf(window: Window, counts: Counts, n: int, tolerance: float, tree:
 @bare_jit
 def _line(counts: Counts, g: int, child: int, o: int, tree: _Tree) -> float:
     """What the best guess of a kept output wins at another one."""
-    own, here, part = counts.likely[g, tree.output[child]], counts.likely[g, o], tree.part[child, g]
+    own, here, first = counts.likely[g, tree.output[child]], counts.likely[g, o], g * counts.likely.shape[2]
     total, left = 0.0, tree.won[child]
     for v in range(1, counts.values[g]):
-        left -= part[v]
+        part = tree.part[child, first + v]
+        left -= part
         if own[v] > 0.0:
-            total += part[v] * here[v] / own[v]
+            total += part * here[v] / own[v]
     return total + left * here[0] / own[0] if own[0] > 0.0 else total
 
 
@@ -958,14 +960,12 @@ def _combine(counts: Counts, n: int, tree: _Tree) -> None:
         together += share * tree.won[child]
         gain = max(gain, share * tree.gain[child])
         for j in range(tree.part.shape[1]):
-            for v in range(1, tree.part.shape[2]):
-                tree.part[n, j, v] += share * tree.part[child, j, v]
+            tree.part[n, j] += share * tree.part[child, j]
         child = tree.sibling[child]
     won = max(0.0, together - excess)
     if together > 0.0:
         for j in range(tree.part.shape[1]):
-            for v in range(1, tree.part.shape[2]):
-                tree.part[n, j, v] *= won / together
+            tree.part[n, j] *= won / together
     tree.bound[n] = min(tree.bound[n], bound)
     tree.won[n], tree.gain[n] = won, gain
 
