@@ -188,6 +188,11 @@ class WindowRow:
     seconds: float  # of the ceiling, a person
 
 
+def ending(step: int) -> Iterator[Sensor]:
+    """The counters whose window ends with a step: those of moves once there was a step before the window."""
+    return (each for each in COUNTERS if each.window is not None and each.window.ends_with(step))
+
+
 def measure_windows() -> list[WindowRow]:
     """Six people, who stay where they are three times in five, and all counters together."""
     places, rng = tuple("abcdefgh"), np.random.default_rng(3)
@@ -196,10 +201,11 @@ def measure_windows() -> list[WindowRow]:
     rows = []
     for sigma in (None, 0.3, *SIGMAS[1:]):
         mechanism = parse("raw", {}) if sigma is None else parse("gaussian", {"sigma": sigma})
-        releases = tuple(SensorRelease(each, mechanism) for each in COUNTERS)
-        steps = range(WINDOW.steps * WINDOWS)
-        ends = (releases if WINDOW.ends_with(step) else () for step in steps)
-        schedule = Schedule(tuple(map(StepSchedule, steps, ends)))
+        steps = (
+            StepSchedule(step, tuple(SensorRelease(each, mechanism) for each in ending(step)))
+            for step in range(WINDOW.steps * WINDOWS)
+        )
+        schedule = Schedule(tuple(steps))
         for mistakes in MISTAKES[:3]:
             begun = process_time()
             audits = list(audit_population(people, schedule, mistakes))

@@ -1,4 +1,4 @@
-"""The frontier bound of one person's counts over windows: each published count as a channel of the own count.
+"""Bounds on one person's counts over windows: each published count as a channel of the own count.
 
 What a person adds to a count is a function of the places in its window. So the person's states are a place
 and how often each open window has counted them so far; a published count then is a channel of the state in
@@ -10,12 +10,13 @@ For example a window of two steps that counts place 1, somebody who stays put, a
                                                            (1, once) from (0, 0), (0, once) from (1, once)
     a count of 1: both changed, or none did; what is seen are two states of step 1, which no place tells apart
 
-A count with noise is put in a few levels, likelihoods of the own count: each value's is covered by a few that
-are kept and by exact own counts, which reveals no less. Where there are too many levels, the exact ones show
-the state. Where there are too many states, a window is shown in its single steps.
+Exact counts are bounded by the frontier bound: all of one step are one channel, whose outcomes are the own
+counts that occur together, so there are no more of them than states. Through noise the sandwich bound takes
+all outputs of each count, as far as they matter. Where there are too many states, a window is shown in its
+single steps.
 
-What was published before the horizon enters as a few laws of its first state, which cover those that all
-levels of these counts leave.
+What was published before the horizon enters as a few laws of its first state, which cover those that a few
+likelihoods of each of these own counts leave; once a window has ended, its states are one again.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ MOST_STATES = 512  # of a person, in one step
 _MOST_OPERATIONS = 2e9  # of a pattern's searches
 _MOST_OUTPUTS = 128  # of one count; a wider noise's are covered by so many
 _LEAST_WEIGHT = 1e-9  # of an output; what is rarer is left out and added to the bound
+_MOST_ENTRIES = 1 << 22  # of a search's prefixes: 32 MiB
+_PRECISION = 0.002  # of what is attained beyond the guess: how close a tree shall come, as far as it may
 _ALIKE = 1e-12  # between two outputs that say the same
 _TOLERANCE = 1e-7  # of success, of each search
 _KEPT = 8  # likelihoods of the own count that are kept of a noised count before the horizon
@@ -217,6 +220,7 @@ def success_by_pattern(asked: Asked, pattern: OwnPattern, wanted: int) -> float 
 
 
 def _success(asked: Asked, states: States, counts: Sequence[_Count], wanted: int, more: int) -> float | None:
+    """:func:`success_by_own_counts` of these counts of a person with these states."""
     steps, first = len(asked.cost) - asked.first, asked.first
     chain, marginal = chain_of(asked, states)
     places = chain.places.size
@@ -233,14 +237,14 @@ def _success(asked: Asked, states: States, counts: Sequence[_Count], wanted: int
         return None
     person = LocalChain(chain, marginal[0], 0)
     exact = [each._replace(seen=np.eye(each.law.size)) if each.is_noised else each for each in before]
-    laws = _laws_before(asked, states, exact, places)
-    outside = Outside(laws, np.zeros(places), np.ones((1, places)))
+    outside = Outside(_laws_before(asked, states, exact, places), np.zeros(places), np.ones((1, places)))
     effort = FrontierEffort(vectors, _TOLERANCE, more * EXPANSIONS * vectors, -1)
     question = FrontierQuestion(person, marginal, asked.mistakes, outside, effort)
     least = float(frontier_in_sight(question, _sight(counts, steps, places)))
     if any(each.is_noised for each in (*before, *counts)):
         laws = _laws_before(asked, states, before, places)
-        expansions = EXPANSIONS_PER_VECTOR * vectors * steps
+        most = _MOST_ENTRIES // ((asked.mistakes + 1) * places)
+        expansions = max(steps, min(EXPANSIONS_PER_VECTOR * vectors * steps, most))
         work = more * _OF_A_TREE * affordable_operations(vectors, asked.mistakes)
         moves = moves_of(person, steps)
         window = Window(person, steps, np.ones(places), asked.mistakes, expansions, work, moves, np.inf)
@@ -248,6 +252,7 @@ def _success(asked: Asked, states: States, counts: Sequence[_Count], wanted: int
         nodes = affordable_nodes(outputs, 0, steps, places, asked.mistakes, moves, work)
         if nodes > 0:
             limits = limits_for(window, nodes, least, False, AS_LOW_AS_MAY_BE)
+            limits = limits._replace(precision=_PRECISION)
             least = min(least, sandwich_success(window, outputs, laws, limits)[0] + left_out)
     return least
 
@@ -343,7 +348,7 @@ def _outputs(counts: Sequence[_Count], places: int) -> tuple[Counts, float]:
         is_rare = weight <= _LEAST_WEIGHT
         left_out += float(seen[is_rare].sum(axis=0).max(initial=0.0))
         seen, weight = seen[~is_rare], weight[~is_rare]
-        order = np.argsort(seen @ np.arange(each.law.size) / weight, kind="stable")
+        order = np.argsort((seen * np.arange(each.law.size)).sum(axis=1) / weight, kind="stable")
         own = seen[order] / weight[order, np.newaxis]
         apart = np.abs(np.diff(own, axis=0, prepend=-1.0)).max(axis=1) > _ALIKE
         weight = np.add.reduceat(weight[order], np.flatnonzero(apart))
