@@ -20,6 +20,11 @@ sensors together: either nothing is shown, or somebody on the ``b`` side is, and
 well, whence the person begins anew (:func:`_bound_by_showing`). What is gained by a closer look is known of
 every leaf and of every chord; the largest gain, weighed with how often it comes, is looked at next.
 
+A count over a window may have the person in it more than once: it has more *values* than two, and an output
+says how likely it is at each. Of two kept outputs that cover another one exactly at two values, other values
+may be covered by less; whoever has them wins (:func:`_between`). Behind a leaf ``b`` are all values but the
+likeliest.
+
 A history leaves several laws of the first place, and what is won is the sum over them, each with its own best
 guess: a functional like ``V``. So all laws share one tree, and but for the first step and the searches all
 that is computed at a node. Beyond Koga et al.
@@ -883,10 +888,11 @@ class _Between(NamedTuple):
 
 @bare_jit
 def _between(counts: Counts, n: int, low: int, high: int, o: int, tree: _Tree) -> _Between:
-    """An output is no more than so much of two others: exactly so at two values, which leave least.
+    """An output is no more than so much of two others: exactly so at the two values by which least is won.
 
     At other values it may be more than these: then whoever has them wins. Of presence there are two values,
-    and nobody is left out. Noise of a log-concave law needs nobody for two values next to each other.
+    and nobody is left out; under Gaussian noise nobody is by two values next to each other, as ``t^n`` is
+    convex in ``t``. Where outputs do not cover another one so, everybody wins by it.
     """
     g = tree.sensor[n]
     first, last = counts.likely[g, tree.output[low]], counts.likely[g, tree.output[high]]
