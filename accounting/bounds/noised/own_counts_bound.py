@@ -32,10 +32,10 @@ from accounting.bounds.noised.sandwich_kernel import (
     AS_LOW_AS_MAY_BE,
     EXPANSIONS_PER_VECTOR,
     Counts,
+    Limits,
     Window,
     affordable_nodes,
     affordable_operations,
-    limits_for,
     moves_of,
     sandwich_success,
     thinned_laws,
@@ -64,7 +64,7 @@ _MOST_OPERATIONS = 2e9  # of a pattern's searches
 _MOST_OUTPUTS = 128  # of one count; a wider noise's are covered by so many
 _LEAST_WEIGHT = 1e-9  # of an output; what is rarer is left out and added to the bound
 _MOST_ENTRIES = 1 << 22  # of a search's prefixes: 32 MiB
-_PRECISION = 0.002  # of what is attained beyond the guess: how close a tree shall come, as far as it may
+_PRECISION, _CLOSE = 0.002, 1e-5  # how close a tree shall come, as far as its work goes (``Limits``)
 _ALIKE = 1e-12  # between two outputs that say the same
 _TOLERANCE = 1e-7  # of success, of each search
 _KEPT = 8  # likelihoods of the own count that are kept of a noised count before the horizon
@@ -251,8 +251,7 @@ def _success(asked: Asked, states: States, counts: Sequence[_Count], wanted: int
         outputs, left_out = _outputs(counts, places)
         nodes = affordable_nodes(outputs, 0, steps, places, asked.mistakes, moves, work)
         if nodes > 0:
-            limits = limits_for(window, nodes, least, False, AS_LOW_AS_MAY_BE)
-            limits = limits._replace(precision=_PRECISION)
+            limits = Limits(_PRECISION, _CLOSE, nodes, least, False, AS_LOW_AS_MAY_BE)
             least = min(least, sandwich_success(window, outputs, laws, limits)[0] + left_out)
     return least
 
@@ -384,9 +383,8 @@ def _laws_before(asked: Asked, states: States, counts: Sequence[_Count], places:
         while coming and coming[0].step == t:
             own = coming.pop(0)
             levels = kept_levels(own.seen, own.law, _KEPT)[:, own.value]
-            laws = thinned_laws(
-                (laws[:, np.newaxis] * levels).reshape(-1, laws.shape[1]), _LAWS, states.mass[t]
-            )
+            seen = (laws[:, np.newaxis] * levels).reshape(-1, laws.shape[1])
+            laws = thinned_laws(seen, _LAWS, states.mass[t])
         before, state, chance = states.moves[t]
         mass = states.mass[t + 1]
         laws = np.array([np.bincount(state, law[before] * chance, mass.size) for law in laws])
@@ -413,7 +411,5 @@ def _sight(counts: Sequence[_Count], steps: int, places: int) -> Sight:
         level[g, : size[g], : each.shape[1]] = each
         combinations[t], unshown[t, : each.shape[1]] = size[g], each.sum(axis=0)
     first = np.searchsorted(at, np.arange(steps + 1)).astype(np.int64)
-    is_pattern = any(
-        each.is_pattern for each in counts
-    )  # nothing is charged in full then: rare values are many
-    return Sight(not is_pattern, size, level, first, combinations, np.zeros((steps, places)), unshown)
+    is_charged = not any(each.is_pattern for each in counts)  # a pattern has many rare values, which matter
+    return Sight(is_charged, size, level, first, combinations, np.zeros((steps, places)), unshown)

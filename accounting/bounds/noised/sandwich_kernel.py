@@ -101,7 +101,7 @@ class Window(NamedTuple):
     expansions: int  # of one search, at least one a step
     operations: float  # products after which no more is looked at
     moves: float  # of a step, on average (:func:`moves_of`)
-    light: float  # share of what a leaf may be off by for which whoever is shown at a place wins before it
+    light: float  # share of what a leaf may be off by that a place is charged in full for; inf: every place
 
 
 @bare_jit
@@ -178,14 +178,14 @@ class _Tree(NamedTuple):
     sensor: Integers  # (N,), that is resolved behind it; -1: a leaf
     next_sensor: Integers  # (N,), which of those left costs a leaf most; -1: none
     mass: Floats  # (N, V), with this one at each of its values
-    child: Integers  # (N,), the first; in order of theta
+    child: Integers  # (N,), the first; in order of outputs
     sibling: Integers  # (N,), the next one
     share: Floats  # (N,), weight of the output and its part of those between
     bound: Floats  # (N,)
     unshown: Floats  # (N,), bound on what is won behind a leaf where nobody is shown
     charge: Floats  # (N,), and on what is where somebody is
     won: Floats  # (N,), an estimate of what is attained; it only steers
-    part: Floats  # (N, G V), of that on paths with each value of a count; for the first value nothing
+    part: Floats  # (N, G V), of that on paths with each value of a count; not read for the first value
     gain: Floats  # (N,), the most that one more look behind it may gain
     excess: Floats  # (N,), the same by one more output of its own sensor
     wanted: Integers  # (N,), which

@@ -314,8 +314,7 @@ def test_noise_from_nothing_to_very_much_takes_the_ceiling_from_raw_to_the_basel
         for sigma in (1.0, 10.0, 100.0, 1000.0)
     ]
     values = [raw.certified, *(each.certified for each in noised), silent.certified]
-    # a ceiling within 2e-4 of what is attained is close enough: more noise may leave it so much higher
-    assert values == pytest.approx(sorted(values, reverse=True), abs=2e-4)
+    assert values == sorted(values, reverse=True)
     assert silent.certified == pytest.approx(case["prior_optimum"], abs=1e-9)
     assert noised[-1].certified < silent.certified + 0.01
 
